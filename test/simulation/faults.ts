@@ -299,7 +299,12 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
   'foreign claim': ({ world, worker: owner, lease }) => {
     const candidates = [...world.workers.values()].filter(
       // A new worker is registered a moment before it has stored its id; its own leases would pass for foreign ones.
-      (each) => each.isRegistered && each.workerId !== undefined && (lease === undefined || each !== owner),
+      // A worker that sleeps sends nothing.
+      (each) =>
+        each.isRegistered &&
+        each.workerId !== undefined &&
+        (each.process?.pausedUntil ?? 0) <= world.time.now &&
+        (lease === undefined || each !== owner),
     )
     const worker = candidates[0]
     if (worker === undefined) return false
