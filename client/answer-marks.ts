@@ -25,6 +25,7 @@ export const ANSWER_MARKS = {
   createTicket: 'ticket',
   runTicket: RUN,
   listRuns: [RUN],
+  summarizeRuns: 'count',
   readRun: RUN,
   readRunEvents: ['index'],
   readPlacement: 'workers',

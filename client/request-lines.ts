@@ -23,6 +23,7 @@ export const REQUEST_LINES = {
   createTicket: 'POST /api/tickets',
   runTicket: 'POST /api/tickets/:id/run',
   listRuns: 'GET /api/runs',
+  summarizeRuns: 'GET /api/runs/summary',
   readRun: 'GET /api/runs/:id',
   readRunEvents: 'GET /api/runs/:id/events',
   readPlacement: 'GET /api/runs/:id/placement',

@@ -15,6 +15,10 @@ export const JSON_KEYS_MAX = 10_000
 /** Keys that reach into an object's prototype; refused at every depth. */
 export const JSON_KEYS_REFUSED: readonly string[] = ['__proto__', 'constructor', 'prototype']
 export const LIST_LIMIT_MAX = 1000
+/** A sorted list is searched as a whole for each page. */
+export const RUNS_SKIPPED_MAX = 10_000
+/** The names and failures of a summary of runs, each. */
+export const RUN_SUMMARY_NAMES_MAX = 200
 /** How many events of a run stand before an index when the request names no number. */
 export const EVENTS_PAGE_DEFAULT = 100
 

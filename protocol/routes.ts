@@ -55,7 +55,8 @@ import {
   ReviewRequest,
   RunPullResponse,
 } from './pulls.ts'
-import { MemoriesResponse, PublishOptions, Run, RunEvent, RunOptions, RunStatus, Ticket } from './run.ts'
+import { MemoriesResponse, PublishOptions, Run, RunEvent, RunOptions, Ticket } from './run.ts'
+import { RunListQuery, RunSummary, RunSummaryQuery } from './run-query.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
 import { TrackerProject, TrackerStatus } from './tracker.ts'
 import { FleetResponse, HealthResponse, PairingTokenResponse, RenameRequest, WorkerState } from './worker.ts'
@@ -143,12 +144,6 @@ export type MemoryRequest = Static<typeof MemoryRequest>
 const Limit = Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX })
 const After = Type.Integer({ minimum: -1, maximum: Number.MAX_SAFE_INTEGER })
 
-const RunListQuery = Type.Object({
-  limit: Type.Optional(Limit),
-  before: Type.Optional(nonEmptyText(256, 'Only runs older than this one.')),
-  status: Type.Optional(boundedList(RunStatus, 16)),
-  ticket: Type.Optional(nonEmptyText(256)),
-})
 const RunEventsQuery = Type.Object({
   after: Type.Optional(After),
   before: Type.Optional(
@@ -341,6 +336,15 @@ export const routes = {
     isPaged: true,
     errorStatuses: [400],
     summary: 'Runs, newest first; all of them unless a limit is given, and then a Link header leads on.',
+  },
+  summarizeRuns: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/summary',
+    query: RunSummaryQuery,
+    response: RunSummary,
+    errorStatuses: [400],
+    summary: 'How many runs a query finds, which failures are equal, and by what all runs can be told apart.',
   },
   readRun: {
     ...runs,

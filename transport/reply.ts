@@ -43,6 +43,11 @@ export function asciiJson(body: AsciiText): Reply {
   return { status: 200, type: JSON_TYPE, body, ascii: body }
 }
 
+/** A JSON array whose elements are JSON already. */
+export function jsonArrayReply(elements: readonly string[], headers: Headers): Reply {
+  return createReply(200, JSON_TYPE, `[${elements.join(',')}]`, headers)
+}
+
 export function text(body: string, type: string): Reply {
   return createReply(200, type, body)
 }

@@ -1,75 +1,189 @@
 /**
  * Answers with a list of runs: one page where the query has a limit, otherwise all runs, which may be many years of them.
  *
- * A long list is read and sent in batches, no faster than the client reads. All such lists share one queue of batches,
- * one in a turn of the event loop: however many clients read, the loop is never blocked for longer than a batch. A
- * client that reads slowly costs the memory of the batch that it is sent.
+ * A long list is sent in batches, no faster than the client reads, and a search reads batches until it has found enough.
+ * All of them share one queue of batches, one in a turn of the event loop: however many clients read, the loop is never
+ * blocked for longer than a batch. A client that reads slowly costs the memory of the batch that it is sent.
  */
 import type { HostApi, RunPage } from '../../actors/api/host-api.ts'
+import type { RunQuery } from '../../core/ports.ts'
+import { RunSummarizer } from '../../core/run/run-summary.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
-import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
-import { type Download, type Headers, json, jsonArrayDownload, type Reply, refusalReply } from '../reply.ts'
-
-type RunListQuery = QueryOf<'listRuns'>
+import { createRunFilter, rankOf } from '../../protocol/run-filter.ts'
+import type { RunListQuery, RunSummaryQuery } from '../../protocol/run-query.ts'
+import {
+  type Download,
+  type Headers,
+  json,
+  jsonArrayDownload,
+  jsonArrayReply,
+  type Reply,
+  refusal,
+  refusalReply,
+} from '../reply.ts'
 
 /** Runs of some kilobytes each: a batch takes a few milliseconds, and as few even where all tickets are long. */
 const BATCH_RUNS = 50
+/** Later runs may have earlier instants, because a wall clock was set back. */
+const CLOCK_STEP_MS = 86_400_000
 
 export class RunListing {
-  readonly #hostApi: Pick<HostApi, 'runs'>
+  readonly #hostApi: Pick<HostApi, 'runs' | 'config'>
   readonly #batches = new TurnQueue(setImmediate)
 
-  constructor(hostApi: Pick<HostApi, 'runs'>) {
+  constructor(hostApi: Pick<HostApi, 'runs' | 'config'>) {
     this.#hostApi = hostApi
   }
 
   answer(query: RunListQuery): Reply | Promise<Reply | Download> {
-    const page = this.#hostApi.runs({ ...query, limit: query.limit ?? BATCH_RUNS })
-    if (!page.ok) return refusalReply(page.refusal)
-    const { runs, more } = page.value
+    const { limit, sort = 'newest' } = query
+    if (sort !== 'newest')
+      return limit === undefined
+        ? refusal(400, '/query/sort: needs a limit')
+        : this.#sortedPage({ ...query, limit, sort })
+    if (query.skip !== undefined) return refusal(400, '/query/skip: needs a sort that is not newest')
+    if (isSearch(query))
+      return limit === undefined
+        ? Promise.resolve(jsonArrayDownload(this.#read(this.#searchOf(query, toText))))
+        : this.#foundPage({ ...query, limit })
+    const first = this.#hostApi.runs({ ...indexed(query), limit: limit ?? BATCH_RUNS })
+    if (!first.ok) return refusalReply(first.refusal)
+    const { runs, more } = first.value
     const last = runs.at(-1)
     if (!more || last === undefined) return json(runs)
-    if (query.limit !== undefined) return json(runs, 200, nextPage(query, last))
-    return Promise.resolve(jsonArrayDownload(this.#readOn(query, batchOf(page.value))))
+    if (limit !== undefined) return json(runs, 200, nextPage({ ...query, before: last.id }))
+    const all = { query: indexed(query), take: toText }
+    return Promise.resolve(jsonArrayDownload(this.#read(all, batchOf(first.value, all))))
   }
 
-  async *#readOn(query: RunListQuery, first: RunBatch): AsyncGenerator<readonly string[]> {
-    let batch = first
-    for (;;) {
-      yield batch.texts
-      const { before } = batch
-      if (before === undefined) return
-      batch = await this.#batches.run(async () => this.#readBatch({ ...query, before, limit: BATCH_RUNS }))
+  async summarize(query: RunSummaryQuery): Promise<Reply> {
+    const summarizer = new RunSummarizer(query, this.#hostApi.config())
+    for await (const _ of this.#read({ query: {}, take: (run) => summarizer.add(run) }));
+    return json(summarizer.summary())
+  }
+
+  async #foundPage(query: RunListQuery & { readonly limit: number }): Promise<Reply> {
+    const { limit } = query
+    const found: (readonly [id: string, text: string])[] = []
+    for await (const runs of this.#read(this.#searchOf(query, (run) => [run.id, toText(run)] as const))) {
+      found.push(...runs)
+      if (found.length > limit) break
+    }
+    const page = found.slice(0, limit)
+    const [before] = page.at(-1) ?? []
+    return jsonArrayReply(
+      page.map(([, text]) => text),
+      found.length > limit && before !== undefined ? nextPage({ ...query, before }) : [],
+    )
+  }
+
+  /** The order is that of all runs, so all of them are read; only those that may be on the page are kept. */
+  async #sortedPage(query: SortedQuery): Promise<Reply> {
+    const { limit, sort, skip = 0 } = query
+    const end = skip + limit
+    let found: RankedText[] = []
+    const search = this.#searchOf(query, (run) => ({
+      id: run.id,
+      rank: rankOf(run, sort),
+      text: toText(run),
+    }))
+    for await (const runs of this.#read(search)) {
+      found.push(...runs)
+      if (found.length > 2 * end) found = inOrder(found).slice(0, end + 1)
+    }
+    const texts = inOrder(found).map(({ text }) => text)
+    return jsonArrayReply(texts.slice(skip, end), texts.length > end ? nextPage({ ...query, skip: end }) : [])
+  }
+
+  #searchOf<T>(query: RunListQuery, take: (run: Run) => T): RunReading<T> {
+    const since = query.since === undefined ? undefined : Date.parse(query.since) - CLOCK_STEP_MS
+    return {
+      query: indexed(query),
+      fits: createRunFilter(query, this.#hostApi.config()),
+      take,
+      ...(since === undefined ? {} : { since }),
     }
   }
 
-  #readBatch(query: RunListQuery): RunBatch {
-    const page = this.#hostApi.runs(query)
-    // The head is sent, so only a broken connection tells the client that the list is not complete.
-    if (!page.ok) throw new Error(page.refusal.message)
-    return batchOf(page.value)
+  async *#read<T>(reading: RunReading<T>, first?: RunBatch<T>): AsyncGenerator<readonly T[]> {
+    let batch = first ?? (await this.#readBatch(reading, {}))
+    for (;;) {
+      yield batch.items
+      const { before } = batch
+      if (before === undefined) return
+      batch = await this.#readBatch(reading, { before })
+    }
+  }
+
+  #readBatch<T>(reading: RunReading<T>, from: Pick<RunQuery, 'before'>): Promise<RunBatch<T>> {
+    return this.#batches.run(async () => {
+      const page = this.#hostApi.runs({ ...reading.query, ...from, limit: BATCH_RUNS })
+      // The head is sent, so only a broken connection tells the client that the list is not complete.
+      if (!page.ok) throw new Error(page.refusal.message)
+      return batchOf(page.value, reading)
+    })
   }
 }
 
+type SortedQuery = RunListQuery & {
+  readonly limit: number
+  readonly sort: Exclude<RunListQuery['sort'], 'newest' | undefined>
+}
+
+interface RankedText {
+  readonly id: string
+  readonly rank: number
+  readonly text: string
+}
+
+const inOrder = (found: readonly RankedText[]): RankedText[] =>
+  found.toSorted((a, b) => b.rank - a.rank || (a.id < b.id ? 1 : -1))
+
+const toText = (run: Run): string => JSON.stringify(run)
+
+/** The part of a query that the store answers by its indexes. */
+function indexed({ status, ticket, before }: RunListQuery): RunQuery {
+  return {
+    ...(before === undefined ? {} : { before }),
+    ...(status === undefined ? {} : { status }),
+    ...(ticket === undefined ? {} : { ticket }),
+  }
+}
+
+const isSearch = ({ q, repo, agent, worker, failure, since, until }: RunListQuery): boolean =>
+  [q, repo, agent, worker, failure, since, until].some((each) => each !== undefined)
+
+interface RunReading<T> {
+  readonly query: RunQuery
+  readonly fits?: (run: Run) => boolean
+  readonly take: (run: Run) => T
+  /** No run before this instant fits. */
+  readonly since?: number
+}
+
 /** Holds no runs: they take several times the memory of their texts. */
-interface RunBatch {
-  readonly texts: readonly string[]
+interface RunBatch<T> {
+  readonly items: readonly T[]
   /** The run that the next batch begins after; absent when there is none. */
   readonly before: string | undefined
 }
 
-const batchOf = ({ runs, more }: RunPage): RunBatch => ({
-  texts: runs.map((run) => JSON.stringify(run)),
-  before: more ? runs.at(-1)?.id : undefined,
-})
+function batchOf<T>({ runs, more }: RunPage, { fits, take, since }: RunReading<T>): RunBatch<T> {
+  const last = runs.at(-1)
+  const isOver = last === undefined || !more || (since !== undefined && Date.parse(last.createdAt) < since)
+  return {
+    items: (fits === undefined ? runs : runs.filter(fits)).map(take),
+    before: isOver ? undefined : last.id,
+  }
+}
 
-/** The Link header of the next page: the same query, continued after the last run. Unknown parameters are left out. */
-function nextPage(query: RunListQuery, last: Run): Headers {
+/** The Link header of a page of the same query. Unknown parameters are left out. */
+function nextPage(query: RunListQuery): Headers {
   const next = new URLSearchParams()
-  if (query.limit !== undefined) next.set('limit', String(query.limit))
-  for (const status of query.status ?? []) next.append('status', status)
-  if (query.ticket !== undefined) next.set('ticket', query.ticket)
-  next.set('before', last.id)
+  const { before, ...kept } = query
+  const entries = Object.entries(before === undefined ? kept : { ...kept, before })
+  for (const [name, value] of entries)
+    for (const each of Array.isArray(value) ? value : [value]) next.append(name, String(each))
   return [['link', `</api/runs?${next}>; rel="next"`]]
 }

@@ -17,6 +17,7 @@ type RunRoute =
   | 'createTicket'
   | 'runTicket'
   | 'listRuns'
+  | 'summarizeRuns'
   | 'readRun'
   | 'readRunEvents'
   | 'readPlacement'
@@ -40,6 +41,7 @@ export function runHandlers(hostApi: HostApi): Pick<Handlers, RunRoute> {
     createTicket: async ({ body }) => resultReply(await hostApi.createTicket(body), 201),
     runTicket: async ({ params, body }) => resultReply(await hostApi.runTicket(params.id, body)),
     listRuns: ({ query }) => listing.answer(query),
+    summarizeRuns: ({ query }) => listing.summarize(query),
     readRun: ({ params }) => resultReply(hostApi.run(params.id)),
     readRunEvents: async ({ params, query }) => {
       const page = hostApi.runEvents(params.id, query)

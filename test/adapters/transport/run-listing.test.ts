@@ -20,8 +20,11 @@ function addRuns({ hostApi }: TestServer, count: number): string[] {
   return numbers.map(idOf)
 }
 
-async function list({ url }: TestServer, query = '') {
-  const reply = await fetch(`${url}/api/runs${query}`, { headers: { authorization: `Bearer ${TOKEN}` } })
+const ask = ({ url }: TestServer, query: string) =>
+  fetch(`${url}/api/runs${query}`, { headers: { authorization: `Bearer ${TOKEN}` } })
+
+async function list(server: TestServer, query = '') {
+  const reply = await ask(server, query)
   // The route answers with runs; tests compare their fields.
   const runs = (await reply.json()) as Run[]
   return { reply, runs, ids: runs.map(({ id }) => id) }
@@ -54,6 +57,77 @@ test('without a limit the filters hold on every page', async () => {
   expect(ids).toEqual(Array.from({ length: 449 }, (_, at) => idOf(2_694 - at * 6)))
   for (const run of runs) expect(run).toMatchObject({ status: 'completed', ticket: { identifier: 'ENG-3' } })
   expect(server.hostApi.runQueries).toHaveLength(9)
+})
+
+/** Runs of two days: each third has failed, and the cost grows from the first to the last. */
+function addDays(server: TestServer, count: number): Run[] {
+  addRuns(server, count)
+  const runs = [...server.hostApi.runsById.values()].reverse()
+  return runs.map((run, at) => {
+    const costTotals = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 }
+    const changed: Run = {
+      ...run,
+      createdAt: new Date(Date.UTC(2026, 10, 20) + (at * 48 * 3_600_000) / count).toISOString(),
+      ticket: { ...run.ticket, title: `Toast ${at + 1}`, repo: at % 2 === 0 ? 'api' : 'web' },
+      sandbox: { workerName: at % 4 === 0 ? 'wren' : 'kestrel' },
+      costTotals: { ...costTotals, byModel: [], estimated: false, costUsd: at },
+      ...(run.status === 'failed' ? { error: `Cannot read /srv/${at}/x/y of ENG-${at}` } : {}),
+    }
+    server.hostApi.runsById.set(run.id, changed)
+    return changed
+  })
+}
+
+test.each([
+  ['q=toast+120&repo=web', [120]],
+  ['q=TOAST+ENG-3+999', [999]],
+  ['q=cannot+read&repo=web&limit=3', []],
+  ['repo=web&worker=wren', []],
+  ['repo=api&worker=wren&limit=3', [997, 993, 989]],
+  ['agent=agentC&limit=3', []],
+  ['agent=agentA&limit=2', [1_000, 999]],
+  ['since=2026-11-21T23:54:00.000Z&status=failed', [999]],
+  ['until=2026-11-20T00:06:00.000Z', [3, 2, 1]],
+  ['since=2026-11-20T00:03:00.000Z&until=2026-11-20T00:06:00.000Z&limit=9', [3]],
+  ['sort=oldest&limit=3', [1, 2, 3]],
+  ['sort=cost&limit=3&skip=2', [998, 997, 996]],
+  ['sort=cost&limit=2&repo=web&until=2026-11-21T00:00:00.000Z', [500, 498]],
+])('the host finds what is asked: %s', async (query, expected) => {
+  const server = await openTestServer()
+  addDays(server, 1_000)
+  expect((await list(server, `?${query}`)).ids).toEqual(expected.map(idOf))
+})
+
+test('pages of a search and of a sorted list lead on to every run, once', async () => {
+  const server = await openTestServer()
+  addDays(server, 300)
+  for (const query of ['repo=api&limit=40', 'sort=cost&limit=40&repo=api', 'q=toast&repo=api&limit=150']) {
+    const seen: string[] = []
+    for (let next: string | undefined = `?${query}`; next !== undefined; ) {
+      const { reply, ids } = await list(server, next)
+      seen.push(...ids)
+      next = /<\/api\/runs(\?[^>]+)>; rel="next"/.exec(reply.headers.get('link') ?? '')?.[1]
+    }
+    expect([query, seen.length, new Set(seen).size]).toEqual([query, 150, 150])
+  }
+})
+
+test('a sort without an end, and a page of no sort, are refused', async () => {
+  const server = await openTestServer()
+  const replies = [await ask(server, '?sort=cost'), await ask(server, '?skip=3&limit=2')]
+  expect(replies.map(({ status }) => status)).toEqual([400, 400])
+})
+
+test('a summary counts what a query finds, and names what all runs differ in', async () => {
+  const server = await openTestServer()
+  addDays(server, 400)
+  expect(await (await ask(server, '/summary?repo=api')).json()).toEqual({
+    count: 200,
+    failures: [{ failure: 'Cannot read … of …', error: 'Cannot read /srv/398/x/y of ENG-398', count: 200 }],
+    repos: ['api', 'web'],
+    agents: ['agentA'],
+    workers: ['kestrel', 'wren'],
+  })
 })
 
 test('a list that breaks off does not look complete', async () => {

@@ -66,6 +66,7 @@ const NEVER: readonly RouteName[] = [
 const NOT_NEEDED: readonly RouteName[] = [
   'readOpenApi',
   'readMetrics',
+  'summarizeRuns',
   'readPlacement',
   'readArtifact',
   'readRunPull',

@@ -33,14 +33,17 @@ test.each([
     '/query/status/0: must be one of "queued", "preparing", "running", "finalizing", "completed", "failed", "cancelled", not "open"',
   ],
   ['before=', '/query/before: must not be empty'],
-  ['limti=1', '/query/limti: is no parameter of this path; this path takes limit, before, status, ticket'],
+  [
+    'limti=1',
+    '/query/limti: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, sort, skip',
+  ],
   [
     'limit=1&%1b[2J=1',
-    '/query/\ufffd[2J: is no parameter of this path; this path takes limit, before, status, ticket',
+    '/query/\ufffd[2J: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, sort, skip',
   ],
   [
     'toString=1&limit=1',
-    '/query/toString: is no parameter of this path; this path takes limit, before, status, ticket',
+    '/query/toString: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, sort, skip',
   ],
 ])('%s', (text, error) => {
   expect(query(text)).toEqual({ ok: false, error })

@@ -73,6 +73,7 @@ GET /api/workers/join-keys
 POST /api/workers/join-keys
 DELETE /api/workers/join-keys/:id
 GET /metrics
+GET /api/runs/summary
 GET /api/runs/:id/placement
 GET /api/attention
 POST /api/attention/acknowledge

@@ -2,12 +2,12 @@
 import { describe, expect, jest, test } from '@jest/globals'
 import { newestLine } from '../../../client/newest-line.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
+import { fingerprintOf } from '../../../protocol/run-filter.ts'
 import { attentionEntries, wordsOf } from '../../../web/dashboard/overview/attention-entries.ts'
 import { flowTracks } from '../../../web/dashboard/overview/flow.ts'
 import { LeavingRuns } from '../../../web/dashboard/overview/leaving.ts'
 import { phaseScale } from '../../../web/dashboard/overview/phase-scale.ts'
 import { ownReason, queueGroups } from '../../../web/dashboard/overview/queue-groups.ts'
-import { fingerprintOf } from '../../../web/dashboard/runs/fingerprint.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')

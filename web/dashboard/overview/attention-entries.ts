@@ -2,8 +2,8 @@
 import { productName } from '../../../client/agent-names.ts'
 import type { AttentionItem, AttentionKind } from '../../../protocol/attention.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { fingerprintOf } from '../../../protocol/run-filter.ts'
 import { formatInstant } from '../../text/times.ts'
-import { fingerprintOf } from '../runs/fingerprint.ts'
 
 export interface AttentionEntry {
   readonly id: string

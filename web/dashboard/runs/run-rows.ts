@@ -1,6 +1,6 @@
 /** The list of runs: which of them fit the filters of the address, and in what order they stand. */
 import type { Run } from '../../../protocol/run.ts'
-import { fingerprintOf } from './fingerprint.ts'
+import { fingerprintOf } from '../../../protocol/run-filter.ts'
 
 export const RUN_FILTERS = ['status', 'repo', 'worker', 'text', 'failure'] as const
 export type RunFilter = Readonly<Partial<Record<(typeof RUN_FILTERS)[number], string>>>

@@ -1,0 +1,100 @@
+/**
+ * A filter decides which runs a list is about, and a rank in what order they stand.
+ *
+ * The host asks the filter of each stored run, and a page of each run that is pushed to it, so that both agree.
+ */
+import type { AgentProvider } from './agents/registry.ts'
+import type { ServiceConfig } from './config.ts'
+import type { Run, RunStatus } from './run.ts'
+
+/** Absent fields leave every run. */
+export interface RunFilter {
+  readonly status?: readonly RunStatus[] | undefined
+  /** The id or the identifier of a ticket. */
+  readonly ticket?: string | undefined
+  /** Words, each of which the run's id, ticket or error has. */
+  readonly q?: string | undefined
+  readonly repo?: string | undefined
+  readonly agent?: string | undefined
+  /** The name of a worker. */
+  readonly worker?: string | undefined
+  /** The fingerprint of an error. */
+  readonly failure?: string | undefined
+  /** Instants of creation; the second one is excluded. */
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+
+export type AgentSettings = Pick<ServiceConfig, 'agent' | 'repos'>
+
+export function createRunFilter(filter: RunFilter, settings: AgentSettings): (run: Run) => boolean {
+  const { status, ticket, repo, agent, worker, failure } = filter
+  const words = (filter.q ?? '').toLowerCase().split(/\s+/).filter(Boolean)
+  const since = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
+  const until = filter.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(filter.until)
+  const isInTime = ({ createdAt }: Run): boolean => {
+    const at = Date.parse(createdAt)
+    return at >= since && at < until
+  }
+  return (run) =>
+    (status === undefined || status.includes(run.status)) &&
+    (ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket) &&
+    (repo === undefined || run.ticket.repo === repo) &&
+    (agent === undefined || agentOf(run, settings) === agent) &&
+    (worker === undefined || run.sandbox.workerName === worker) &&
+    (failure === undefined || failureOf(run) === failure) &&
+    ((filter.since === undefined && filter.until === undefined) || isInTime(run)) &&
+    hasWords(run, words)
+}
+
+function hasWords({ id, ticket, error = '' }: Run, words: readonly string[]): boolean {
+  if (words.length === 0) return true
+  const text = `${id} ${ticket.identifier} ${ticket.title} ${error}`.toLowerCase()
+  return words.every((word) => text.includes(word))
+}
+
+/** The agent that worked on the run last, or else will: a person's choice precedes that of the repository. */
+export function agentOf({ costs, agent, ticket }: Run, settings: AgentSettings): string {
+  return costs.at(-1)?.provider ?? agent?.provider ?? agentOfRepo(ticket.repo, settings)
+}
+
+/** The agent of a repository's runs for which nobody chose another. */
+export function agentOfRepo(repo: string | undefined, { agent, repos }: AgentSettings): AgentProvider {
+  return (repo === undefined ? undefined : repos[repo]?.agent) ?? agent.provider
+}
+
+// ---- failures ----------------------------------------------------------------------------------------------------
+
+export const failureOf = ({ status, error }: Pick<Run, 'status' | 'error'>): string | undefined =>
+  status === 'failed' && error !== undefined ? fingerprintOf(error) : undefined
+
+export const FINGERPRINT_CHARS_MAX = 200
+
+/** The words of a failure without what differs from run to run, so that equal failures are counted as one. */
+export function fingerprintOf(error: string): string {
+  return error
+    .slice(0, 4 * FINGERPRINT_CHARS_MAX)
+    .replace(/\b[0-9a-f]{8}-[0-9a-f-]{27}\b/gi, '…')
+    .replace(/\b(?=[a-f\d]*\d)[a-f\d]{7,64}\b/gi, '…')
+    .replace(/(?:\/[\w.@+-]+){2,}\/?/g, '…')
+    .replace(/\b[A-Z][A-Z\d]+-\d+\b/g, '…')
+    .replace(/\d+(?:[.:,]\d+)*/g, '…')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, FINGERPRINT_CHARS_MAX)
+}
+
+// ---- order -------------------------------------------------------------------------------------------------------
+
+export const RUN_SORTS = ['newest', 'oldest', 'cost', 'length'] as const
+export type RunSort = (typeof RUN_SORTS)[number]
+
+/** The higher it is, the earlier the run stands; equal ones stand newest first. */
+export function rankOf(run: Run, sort: Exclude<RunSort, 'newest'>): number {
+  if (sort === 'oldest') return -Date.parse(run.createdAt)
+  if (sort === 'cost') return run.costTotals?.costUsd ?? -1
+  const { startedAt, finishedAt } = run
+  return startedAt === undefined || finishedAt === undefined
+    ? -1
+    : Date.parse(finishedAt) - Date.parse(startedAt)
+}
