@@ -11,6 +11,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 
 export interface VirtualRowsProps {
   readonly count: number
+  /** How many rows there are with those that are not read yet; undefined while it is not known. */
+  readonly total?: number | undefined
   /** The usual height of a row in pixels. */
   readonly height: number
   readonly keyOf: (row: number) => string | number
@@ -22,13 +24,15 @@ export interface VirtualRowsProps {
   readonly shown?: number | undefined
   /** The history keeps how far the rows are scrolled, under this name. */
   readonly offsetName?: string
+  /** The last row comes into view. */
+  readonly onEnd?: () => void
 }
 
 /** Rows above and below the view. */
 const OVERSCAN = 12
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, height, keyOf, row, label, class: className = '', shown, offsetName } = props
+  const { count, height, keyOf, row, label, class: className = '', shown, offsetName, onEnd } = props
   const scroller = useRef<HTMLDivElement>(null)
   const version = useSignal(0)
   // The library computes all places again for another function, so its functions stay and read what is current.
@@ -60,6 +64,11 @@ export function VirtualRows(props: VirtualRowsProps) {
     if (shown !== undefined) virtualizer.scrollToIndex(shown)
   }, [shown])
   void version.value
+  const items = virtualizer.getVirtualItems()
+  const isAtEnd = items.at(-1)?.index === count - 1
+  useEffect(() => {
+    if (isAtEnd) onEnd?.()
+  }, [isAtEnd, count])
   const total = virtualizer.getTotalSize()
   return (
     <div
@@ -69,13 +78,13 @@ export function VirtualRows(props: VirtualRowsProps) {
       }}
       class={`virtual ${className}`}
       role="table"
-      aria-rowcount={count}
+      aria-rowcount={props.total ?? (onEnd === undefined ? count : -1)}
       aria-label={label}
       data-offset={offsetName}
       tabIndex={0}
     >
       <div class="virtual-space" ref={(space) => space?.style.setProperty('height', `${total}px`)}>
-        {virtualizer.getVirtualItems().map((item) => (
+        {items.map((item) => (
           <div
             key={item.key}
             class="virtual-row"

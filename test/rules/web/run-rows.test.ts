@@ -1,28 +1,71 @@
-/** The filters of the list of runs, and its groups of equal failures. */
+/** The list of runs: what the address asks for, and which of the known runs belong there. */
 import { expect, test } from '@jest/globals'
-import { failureGroups, filterRuns, type RunFilter } from '../../../web/dashboard/runs/run-rows.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { createRunFilter } from '../../../protocol/run-filter.ts'
+import { askedOf, type ListedRuns, shownRuns } from '../../../web/dashboard/runs/run-rows.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
-const sample = new SampleRecords(Date.parse('2026-11-20T12:00:00Z'))
-const runs = sample.busyRuns()
-const names = (filter: RunFilter) => filterRuns(runs, filter).map(({ ticket }) => ticket.identifier)
+const NOON = new Date(2026, 10, 20, 12).getTime()
+const sample = new SampleRecords(NOON)
+const runs = new Map(sample.busyRuns().map((run) => [run.id, run]))
+
+const asked = (query: string) => askedOf(new URLSearchParams(query), NOON)
+const names = (query: string, listed?: ListedRuns) =>
+  shownRuns(runs, asked(query), listed, configDefaults).map(({ ticket }) => ticket.identifier)
 
 test('filters narrow the list, each and together', () => {
-  expect(names({})).toHaveLength(runs.length)
-  expect(names({ status: 'preparing,finalizing' }).sort()).toEqual(['ENG-223', 'ENG-404'])
-  expect(names({ status: 'failed', text: 'FORBIDDEN 398' })).toEqual(['ENG-398'])
-  expect(names({ text: 'eng-412' })).toEqual(['ENG-412'])
-  expect(names({ worker: 'wren' })).toContain('ENG-407')
-  expect(names({ repo: 'acme/none' })).toEqual([])
+  expect(names('')).toHaveLength(runs.size)
+  expect(names('status=preparing,finalizing').sort()).toEqual(['ENG-223', 'ENG-404'])
+  expect(names('status=failed&q=FORBIDDEN+398')).toEqual(['ENG-398'])
+  expect(names('q=eng-412')).toEqual(['ENG-412'])
+  expect(names('worker=wren')).toContain('ENG-407')
+  expect(names('repo=acme/none')).toEqual([])
 })
 
-test('equal failures are a group, which is a filter too', () => {
-  const [group, ...others] = failureGroups(runs)
-  expect([group?.count, others]).toEqual([3, []])
-  expect(names({ failure: group?.fingerprint ?? '' })).toHaveLength(3)
+test('days of the address are local days, the last one included', () => {
+  const iso = (day: number) => new Date(2026, 10, day).toISOString()
+  expect(asked('since=2026-11-09&until=2026-11-12').filter).toEqual({ since: iso(9), until: iso(13) })
+  expect(asked('since=today').filter).toEqual({ since: iso(20) })
+  expect(asked('since=7d').filter).toEqual({ since: iso(14) })
+  expect(asked('since=soon&until=&sort=best')).toEqual({
+    words: { since: 'soon' },
+    filter: {},
+    sort: 'newest',
+  })
 })
 
-test('the newest is the first', () => {
-  const ended = filterRuns(sample.finishedRuns(9), {})
-  expect(ended.map(({ id }) => id)).toEqual(sample.finishedRuns(9).map(({ id }) => id))
+test('the newest stand first, down to the last one that the host has listed', () => {
+  const ids = [...runs.keys()].sort().reverse()
+  const listed = { ids: ids.slice(2, 5), isComplete: false }
+  const shown = (each: ListedRuns) => shownRuns(runs, asked(''), each, configDefaults).map(({ id }) => id)
+  expect(shown(listed)).toEqual(ids.slice(0, 5))
+  expect(shown({ ...listed, isComplete: true })).toEqual(ids)
+})
+
+test('any other order is the one that the host has listed', () => {
+  const ids = [...runs.keys()].slice(0, 3)
+  expect(shownRuns(runs, asked('sort=cost'), { ids, isComplete: false }, configDefaults)).toEqual(
+    ids.map((id) => runs.get(id)),
+  )
+  expect(names('sort=cost')).toEqual([])
+})
+
+test("a run is of the agent that worked on it, else of its repository's", () => {
+  const settings = {
+    ...configDefaults,
+    repos: { web: { remote: 'acme/web', agent: 'agentB' as const } },
+  }
+  const run = sample.run(1, 'queued')
+  const ofWeb: Run = { ...run, ticket: { ...run.ticket, repo: 'web' } }
+  const cost = { label: 'agent', inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  const worked: Run = { ...ofWeb, costs: [{ ...cost, provider: 'agentC', estimated: false }] }
+  const agents = ['agentA', 'agentB', 'agentC'] as const
+  const agentOf = (each: Run) => agents.filter((agent) => createRunFilter({ agent }, settings)(each))
+  expect([run, ofWeb, { ...ofWeb, agent: { provider: 'agentA' as const } }, worked].map(agentOf)).toEqual([
+    ['agentA'],
+    ['agentB'],
+    ['agentA'],
+    ['agentC'],
+  ])
 })

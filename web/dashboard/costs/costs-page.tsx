@@ -1,17 +1,16 @@
 /** The costs of the last days: figures, a chart by day, and tables by group, by day and of the dearest runs. */
 import { useMemo } from 'preact/hooks'
-import { sumOf } from '../../../client/cost-sums.ts'
 import type { SpentCost } from '../../../client/spent-costs.ts'
 import { Button } from '../../elements/button.tsx'
 import { now } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
-import { Empty, Skeleton } from '../../elements/placeholder.tsx'
+import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { Segments } from '../../elements/segments.tsx'
 import { address, changeQuery } from '../../router.ts'
 import { countOf, formatShare, formatUsd } from '../../text/amounts.ts'
 import { midnightBefore, rangeOfDays } from '../../text/days.ts'
-import { useOlderRuns } from '../runs/older-runs.ts'
-import { useSpentSince, useSpentToday } from '../state/spent.ts'
+import { sumOfToday, useSpentSince } from '../state/spent.ts'
+import { useAllRuns } from './all-runs.ts'
 import { CostChart } from './cost-chart.tsx'
 import { costCsv } from './cost-csv.ts'
 import { CostFigures } from './cost-figures.tsx'
@@ -33,9 +32,8 @@ export function CostsPage() {
   const range = RANGES.find((known) => known === query.get('days')) ?? RANGE_DEFAULT
   const by = GROUPS.find(([known]) => known === query.get('by'))?.[0] ?? GROUP_DEFAULT
   const since = midnightBefore(now.value, Number(range) - 1)
-  // An old run may have been followed up in the range.
-  const { isReading } = useOlderRuns()
-  const spent = useSpentSince(since)
+  const all = useAllRuns()
+  const spent = useSpentSince(all.data && since)
   const days = useMemo(() => daysUntil(now.value, Number(range)), [since, range])
   const report = useMemo(() => spent && reportOf(spent, by, days), [spent, by, days])
   const [first = '', last = ''] = [days[0], days.at(-1)]
@@ -67,8 +65,9 @@ export function CostsPage() {
           </>
         }
       />
-      {report === undefined || spent === undefined || isReading ? (
-        <Skeleton rows={8} />
+      {all.error !== undefined && <Failure error={all.error} retry={all.reload} />}
+      {report === undefined || spent === undefined ? (
+        all.error === undefined && <Skeleton rows={8} />
       ) : (
         <Report report={report} spent={spent} by={by} since={since} />
       )}
@@ -84,7 +83,7 @@ interface ReportProps {
 }
 
 function Report({ report, spent, by, since }: ReportProps) {
-  const today = useSpentToday() ?? sumOf('today', [])
+  const today = useMemo(() => sumOfToday(spent), [spent])
   const beside: ReportGroup = by === 'repo' ? 'agent' : 'repo'
   const besideReport = useMemo(() => reportOf(spent, beside, report.days), [spent, beside, report])
   if (report.total.runs === 0) return <NothingSpent days={report.days.length} />

@@ -5,6 +5,7 @@ import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age, Span } from '../../elements/moments.tsx'
 import { formatMoney } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
+import { waitWords } from '../overview/queue-groups.ts'
 import { marked, toggleMark } from './selection.ts'
 
 export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChosen: boolean }) {
@@ -48,7 +49,7 @@ export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChose
         {formatMoney(run.costTotals)}
       </span>
       <span role="cell" class="run-age number faint">
-        <Age since={run.finishedAt ?? run.startedAt ?? run.createdAt} />
+        <Age since={run.createdAt} />
       </span>
     </div>
   )
@@ -56,8 +57,8 @@ export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChose
 
 /** The end of a run, or why it waits. */
 export function RunOutcome({ run }: { readonly run: Run }) {
-  const { prState, pull, error, status, queueReason, waitReason } = run
-  if (status === 'queued') return <span class="quiet">{queueReason}</span>
+  const { prState, pull, error, status, waitReason } = run
+  if (status === 'queued') return <span class="quiet">{waitWords(run)}</span>
   if (waitReason !== undefined) return <span class="quiet">{waitReason}</span>
   if (status === 'failed') return <code class="tone-bad">{error}</code>
   if (prState === undefined) return status === 'completed' ? <span class="faint">no pull request</span> : null

@@ -1,52 +1,71 @@
-/** The list of runs: which of them fit the filters of the address, and in what order they stand. */
-import type { Run } from '../../../protocol/run.ts'
-import { fingerprintOf } from '../../../protocol/run-filter.ts'
+/** The list of runs as the address asks for it: which runs, in what order, and which of the known ones belong there. */
+import type { Run, RunStatus } from '../../../protocol/run.ts'
+import { type AgentSettings, createRunFilter, RUN_SORTS, type RunSort } from '../../../protocol/run-filter.ts'
+import type { RunSummaryQuery } from '../../../protocol/run-query.ts'
+import { midnightBefore } from '../../text/days.ts'
 
-export const RUN_FILTERS = ['status', 'repo', 'worker', 'text', 'failure'] as const
-export type RunFilter = Readonly<Partial<Record<(typeof RUN_FILTERS)[number], string>>>
+/** As in the query of the address; `since` and `until` are local days there, or `today`, or the last days: `7d`. */
+export const RUN_FILTERS = ['status', 'repo', 'agent', 'worker', 'q', 'failure', 'since', 'until'] as const
+export type RunFilterName = (typeof RUN_FILTERS)[number]
 
-const newestAt = (run: Run): string => run.finishedAt ?? run.startedAt ?? run.createdAt
-
-/** Newest first; `status` may name several with commas, `failure` is a fingerprint. */
-export function filterRuns(runs: Iterable<Run>, filter: RunFilter): Run[] {
-  const statuses = filter.status?.split(',') ?? []
-  const words = (filter.text ?? '').toLowerCase().split(/\s+/).filter(Boolean)
-  const fits = (run: Run): boolean =>
-    (statuses.length === 0 || statuses.includes(run.status)) &&
-    (filter.repo === undefined || run.ticket.repo === filter.repo) &&
-    (filter.worker === undefined || run.sandbox.workerName === filter.worker) &&
-    (filter.failure === undefined || failureOf(run) === filter.failure) &&
-    hasWords(run, words)
-  return [...runs].filter(fits).sort((a, b) => (newestAt(a) > newestAt(b) ? -1 : 1))
+export interface AskedRuns {
+  /** The words of the address. */
+  readonly words: Readonly<Partial<Record<RunFilterName, string>>>
+  readonly filter: RunSummaryQuery
+  readonly sort: RunSort
 }
 
-function hasWords({ id, ticket, error = '' }: Run, words: readonly string[]): boolean {
-  if (words.length === 0) return true
-  const text = `${id} ${ticket.identifier} ${ticket.title} ${error}`.toLowerCase()
-  return words.every((word) => text.includes(word))
-}
-
-const failureOf = ({ status, error }: Run): string | undefined =>
-  status === 'failed' && error !== undefined ? fingerprintOf(error) : undefined
-
-export interface FailureGroup {
-  readonly fingerprint: string
-  readonly error: string
-  readonly count: number
-}
-
-/** Failures that more than one of the runs has, the most frequent first. */
-export function failureGroups(runs: Iterable<Run>): FailureGroup[] {
-  const groups = new Map<string, FailureGroup>()
-  for (const run of runs) {
-    const fingerprint = failureOf(run)
-    if (fingerprint === undefined) continue
-    const before = groups.get(fingerprint)
-    groups.set(fingerprint, {
-      fingerprint,
-      error: before?.error ?? run.error ?? '',
-      count: (before?.count ?? 0) + 1,
-    })
+export function askedOf(query: URLSearchParams, now: number): AskedRuns {
+  const words: AskedRuns['words'] = Object.fromEntries(
+    RUN_FILTERS.flatMap((name) => (query.get(name) ? [[name, query.get(name) ?? '']] : [])),
+  )
+  const { status, since, until, ...others } = words
+  const from = since === undefined ? undefined : beginOf(since, now)
+  const to = until === undefined ? undefined : midnightOf(until, 1)
+  return {
+    words,
+    filter: {
+      ...others,
+      // The host refuses words that are no status.
+      ...(status === undefined ? {} : { status: status.split(',') as RunStatus[] }),
+      ...(from === undefined ? {} : { since: new Date(from).toISOString() }),
+      ...(to === undefined ? {} : { until: new Date(to).toISOString() }),
+    },
+    sort: RUN_SORTS.find((sort) => sort === query.get('sort')) ?? 'newest',
   }
-  return [...groups.values()].filter(({ count }) => count > 1).sort((a, b) => b.count - a.count)
+}
+
+function beginOf(since: string, now: number): number | undefined {
+  const days = since === 'today' ? 1 : Number(/^(\d{1,4})d$/.exec(since)?.[1])
+  return Number.isNaN(days) ? midnightOf(since, 0) : midnightBefore(now, days - 1)
+}
+
+/** The beginning of the local day that many days after the one of the calendar; undefined for a text that is no day. */
+function midnightOf(day: string, after: number): number | undefined {
+  const noon = Date.parse(`${day}T12:00:00`)
+  return Number.isNaN(noon) ? undefined : midnightBefore(noon, -after)
+}
+
+/** The pages that the host has answered. */
+export interface ListedRuns {
+  readonly ids: readonly string[]
+  readonly isComplete: boolean
+}
+
+/**
+ * The newest runs are those that are known and fit, down to the last one that the host has listed; another order is the
+ * host's.
+ */
+export function shownRuns(
+  runs: ReadonlyMap<string, Run>,
+  { filter, sort }: AskedRuns,
+  listed: ListedRuns | undefined,
+  settings: AgentSettings,
+): readonly Run[] {
+  const fits = createRunFilter(filter, settings)
+  if (sort !== 'newest') return (listed?.ids ?? []).flatMap((id) => runs.get(id) ?? []).filter(fits)
+  const last = listed?.isComplete === false ? (listed.ids.at(-1) ?? '') : ''
+  return [...runs.values()]
+    .filter((run) => run.id >= last && fits(run))
+    .sort((a, b) => (a.id < b.id ? 1 : -1))
 }

@@ -1,23 +1,23 @@
 /** All runs, the newest first, with filters in the address, groups of equal failures, and acts on marked runs. */
-import { useComputed, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
+import type { RunSummary } from '../../../protocol/run-query.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
-import { Empty, Skeleton } from '../../elements/placeholder.tsx'
+import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { rowHeight } from '../../elements/row-height.ts'
 import { useNarrow } from '../../elements/use-narrow.ts'
 import { VirtualRows } from '../../elements/virtual-rows.tsx'
-import { address, changeQuery } from '../../router.ts'
-import { countOf, formatCount } from '../../text/amounts.ts'
-import { isLoaded, runs } from '../state/records.ts'
+import { changeQuery } from '../../router.ts'
+import { countOf } from '../../text/amounts.ts'
+import { useAskedList } from './asked-list.ts'
 import { BulkBar } from './bulk-bar.tsx'
 import { listActs } from './list-acts.ts'
-import { useOlderRuns } from './older-runs.ts'
 import { RunFilters } from './run-filters.tsx'
 import { RunLine } from './run-line.tsx'
-import { failureGroups, filterRuns, RUN_FILTERS, type RunFilter } from './run-rows.ts'
+import type { AskedRuns } from './run-rows.ts'
 import { mark, marked, unmarkAll } from './selection.ts'
 
 const NARROW = 720
@@ -25,13 +25,9 @@ const NARROW_ROW = 60
 const GROUPS_SHOWN = 4
 
 export function RunsPage() {
-  const { query } = address.value
-  const filter: RunFilter = Object.fromEntries(
-    RUN_FILTERS.flatMap((name) => (query.has(name) ? [[name, query.get(name) ?? '']] : [])),
-  )
-  const older = useOlderRuns()
-  const asked = JSON.stringify(filter)
-  const shown = useComputed(() => filterRuns(runs.value.values(), JSON.parse(asked))).value
+  const list = useAskedList()
+  const { asked, listed, count } = list
+  const shown = list.shown.value
   const chosen = useSignal<ChosenRow | undefined>(undefined)
   const search = useRef<HTMLInputElement>(null)
   const isNarrow = useNarrow(NARROW)
@@ -51,19 +47,21 @@ export function RunsPage() {
   ])
   return (
     <>
-      <PageHead title="Runs" beside={isLoaded.value && besideOf(shown.length, older.isComplete)} />
-      <RunFilters filter={filter} search={search} />
-      {filter.failure === undefined && <Failures shown={shown} />}
-      {!isLoaded.value && <Skeleton rows={10} />}
-      {isLoaded.value && shown.length === 0 && !older.isReading && <NoRuns filter={filter} />}
+      <PageHead title="Runs" beside={count !== undefined && countOf(count, 'run')} />
+      <RunFilters asked={asked} summary={list.summary} search={search} />
+      {asked.words.failure === undefined && <Failures summary={list.summary} />}
+      {list.error !== undefined && <Failure error={list.error} retry={list.retry} />}
+      {listed === undefined && list.error === undefined && shown.length === 0 && <Skeleton rows={10} />}
+      {listed !== undefined && shown.length === 0 && <NoRuns isFiltered={isFiltered(asked)} />}
       {shown.length > 0 && (
-        <div class="card run-list">
+        <div class="card run-list" aria-busy={listed === undefined}>
           <RunHeads shown={shown} />
           <VirtualRows
             class="run-rows"
             offsetName="runs"
-            label={`${countOf(shown.length, 'run')}, the newest first`}
+            label="Runs"
             count={shown.length}
+            total={count}
             height={isNarrow ? NARROW_ROW : rowHeight()}
             keyOf={(index) => shown[index]?.id ?? index}
             shown={at}
@@ -71,6 +69,7 @@ export function RunsPage() {
               const run = shown[index]
               return run === undefined ? null : <RunLine run={run} isChosen={index === at} />
             }}
+            onEnd={list.readMore}
           />
         </div>
       )}
@@ -78,6 +77,8 @@ export function RunsPage() {
     </>
   )
 }
+
+const isFiltered = ({ words }: AskedRuns): boolean => Object.keys(words).length > 0
 
 const GROUP = 'Runs'
 
@@ -92,19 +93,16 @@ function rowOf({ id, at }: ChosenRow, shown: readonly Run[]): number {
   return found < 0 ? Math.min(at, shown.length - 1) : found
 }
 
-const besideOf = (count: number, isComplete: boolean): string =>
-  `${formatCount(count)}${isComplete ? '' : ', reading older ones'}`
-
 /** Equal failures are one line, with all their runs behind it. */
-function Failures({ shown }: { readonly shown: readonly Run[] }) {
-  const groups = failureGroups(shown).slice(0, GROUPS_SHOWN)
+function Failures({ summary }: { readonly summary: RunSummary | undefined }) {
+  const groups = summary?.failures.slice(0, GROUPS_SHOWN) ?? []
   if (groups.length === 0) return null
   return (
     <ul class="card failure-groups" aria-label="Equal failures">
-      {groups.map(({ fingerprint, error, count }) => (
-        <li key={fingerprint}>
+      {groups.map(({ failure, error, count }) => (
+        <li key={failure}>
           <strong>{countOf(count, 'run')}</strong> <code class="ellipsis">{error}</code>
-          <Button kind="link" act={() => changeQuery({ failure: fingerprint, status: 'failed' })}>
+          <Button kind="link" act={() => changeQuery({ failure, status: 'failed' })}>
             Show them
           </Button>
         </li>
@@ -113,8 +111,7 @@ function Failures({ shown }: { readonly shown: readonly Run[] }) {
   )
 }
 
-function NoRuns({ filter }: { readonly filter: RunFilter }) {
-  const isFiltered = Object.keys(filter).length > 0
+function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
   return (
     <Empty
       title={isFiltered ? 'No run fits the filters' : 'There is no run yet'}
@@ -125,7 +122,7 @@ function NoRuns({ filter }: { readonly filter: RunFilter }) {
       }
     >
       {isFiltered
-        ? `${countOf(runs.value.size, 'run')} were searched.`
+        ? 'All runs of the host were searched.'
         : 'A run begins when a ticket becomes eligible, or when a person starts one.'}
     </Empty>
   )
