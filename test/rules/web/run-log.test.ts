@@ -161,6 +161,62 @@ describe('rows of events', () => {
     expect(shown(model)).toEqual(['tool: Read|a.ts → 3 lines'])
   })
 
+  const tested = [
+    assistant({ type: 'tool_use', id: 'a', name: 'Bash', input: { command: 'npm test' } }),
+    answer({
+      type: 'tool_result',
+      tool_use_id: 'a',
+      content: 'FAIL src/cart.test.ts\nok\nok\n  ✕ adds the tax',
+    }),
+    assistant({ type: 'tool_use', id: 'b', name: 'Read', input: { file_path: 'log.txt' } }),
+    answer({ type: 'tool_result', tool_use_id: 'b', content: 'Error: an old one\nmore' }),
+    log('done'),
+  ]
+
+  test('what a tool printed is shown once its row is opened', () => {
+    const model = modelOf(tested)
+    const closed = ['tool: Run|npm test → 4 lines', 'tool: Read|log.txt → 2 lines', 'output: done']
+    expect(shown(model)).toEqual(closed)
+    const event = model.outcomeOf(model.lineOf(0))?.output ?? -1
+    model.toggleOutput(event)
+    expect(shown(model).slice(0, 5)).toEqual([
+      'tool: Run|npm test → 4 lines',
+      'tool-output: FAIL src/cart.test.ts',
+      'tool-output: ok × 2',
+      'tool-output:   ✕ adds the tax',
+      'tool: Read|log.txt → 2 lines',
+    ])
+    model.toggleOutput(event)
+    expect(shown(model)).toEqual(closed)
+    // The rows that would open it are of another kind.
+    model.filter = 'output'
+    expect(shown(model).slice(0, 2)).toEqual(['tool-output: FAIL src/cart.test.ts', 'tool-output: ok × 2'])
+  })
+
+  test('a closed output is searched, has the first error, and is opened for it', () => {
+    const model = modelOf(tested)
+    const search = new LogSearch(model, 'ADDS the')
+    search.step(() => false)
+    expect(search.matches).toEqual([])
+    const found = new LogSearch(model, 'adds the')
+    found.step(() => false)
+    const [match = -1] = found.matches
+    expect([model.open(match), model.open(match)]).toEqual([true, false])
+    expect(model.lines.text(model.lineOf(model.rowOf(match)))).toBe('  ✕ adds the tax')
+    const first = model.findError(undefined, 1) ?? -1
+    expect(model.lines.text(first)).toBe('FAIL src/cart.test.ts')
+    // A file may be about errors.
+    expect(model.lines.text(model.findError(undefined, -1) ?? -1)).toBe('  ✕ adds the tax')
+  })
+
+  test('a tool that failed has an error, whatever it printed', () => {
+    const model = modelOf([
+      assistant({ type: 'tool_use', id: 'a', name: 'Bash', input: { command: 'false' } }),
+      answer({ type: 'tool_result', tool_use_id: 'a', content: 'Exit code 1\nnothing more', is_error: true }),
+    ])
+    expect(model.lines.text(model.findError(undefined, 1) ?? -1)).toBe('Exit code 1')
+  })
+
   test('a text that arrives in pieces is one line', async () => {
     const piece = (content: string) => agent({ type: 'message', role: 'assistant', content, delta: true })
     const tool = agent({ type: 'tool_use', tool_name: 'read_file', tool_id: 't', parameters: { path: 'a' } })

@@ -36,7 +36,7 @@ export class EventReader {
   readonly outcomes: Outcomes = new Map()
   readonly #calls = new Map<string, { readonly key: string; readonly verb: string }>()
   /** Outcomes whose calls are older than what was read. */
-  readonly #early = new Map<string, Parameters<typeof wordsOfOutcome>[1]>()
+  readonly #early = new Map<string, EarlyOutcome>()
 
   clear(): void {
     this.outcomes.clear()
@@ -96,8 +96,11 @@ export class EventReader {
       if (part.is === 'words')
         add('words', part.text.split('\n').map(cleanLine).join('\n'), false, part.continues)
       else if (part.is === 'error') add('words', cleanLine(part.text), true)
-      else if (part.is === 'outcome') this.#addOutcome(part.id, part)
-      else {
+      else if (part.is === 'outcome') {
+        const verb = this.#calls.get(part.id)?.verb
+        this.#addOutcome(part.id, { text: part.text, isError: part.isError, event: event.index })
+        for (const output of outputLines(verb, part)) add('tool-output', output.text, output.isError)
+      } else {
         const { verb, object } = wordsOfCall(part)
         const changes = changesOfCall(part)
         const parts = [
@@ -116,16 +119,37 @@ export class EventReader {
     return lines
   }
 
-  #addOutcome(id: string, outcome: Parameters<typeof wordsOfOutcome>[1]): void {
+  #addOutcome(id: string, outcome: EarlyOutcome): void {
     const call = this.#calls.get(id)
     if (call === undefined) {
-      this.#early.set(id, { ...outcome, text: outcome.text.slice(0, 10_000) })
+      this.#early.set(id, outcome)
       return
     }
     this.#calls.delete(id)
     this.#early.delete(id)
-    this.outcomes.set(call.key, wordsOfOutcome(call.verb, outcome))
+    const words = wordsOfOutcome(call.verb, outcome)
+    const isWhole = outcome.text.trim() === words.text
+    this.outcomes.set(call.key, { ...words, ...(isWhole ? {} : { output: outcome.event }) })
   }
+}
+
+interface EarlyOutcome {
+  readonly text: string
+  readonly isError: boolean
+  readonly event: number
+}
+
+/** The lines of a tool's output. A file that was read may hold words of errors, so only programs and failures have some. */
+function outputLines(verb: string | undefined, { text, isError }: Pick<EarlyOutcome, 'text' | 'isError'>) {
+  if (text.trim() === '') return []
+  const stream = isError ? 'stderr' : 'stdout'
+  const lines = splitLines(text.trimEnd()).map((line) => ({
+    text: line,
+    isError: (isError || verb === 'Run') && isErrorLine(stream, plainText(line)),
+  }))
+  const [first] = lines
+  if (isError && first !== undefined && !lines.some((line) => line.isError)) first.isError = true
+  return lines
 }
 
 /** Pieces of a text that arrive right after one another are one line. */

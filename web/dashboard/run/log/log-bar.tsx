@@ -34,10 +34,7 @@ export function LogBar({ view, searchId, isRunning }: LogBarProps) {
         label="Lines to show"
         value={model.filter}
         options={FILTERS}
-        choose={(filter) => {
-          view.setFilter(filter)
-          changeQuery({ show: filter === 'all' ? undefined : filter })
-        }}
+        choose={(filter) => changeQuery({ show: filter === 'all' ? undefined : filter })}
       />
       {(model.errorCount > 0 || view.state.value.older > 0) && (
         <Button kind="plain-quiet" act={() => showFirstError(view)}>

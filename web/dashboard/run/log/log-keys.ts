@@ -37,8 +37,8 @@ export function useLogKeys(view: LogView, searchId: string, announce: (text: str
       group,
       keys: 'Shift l',
       act: () => {
-        const { lines } = view.model
-        announce(lines.count === 0 ? 'The log is empty.' : lines.text(lines.endId - 1))
+        const { lines, rowCount } = view.model
+        announce(rowCount === 0 ? 'The log is empty.' : lines.text(view.model.lineOf(rowCount - 1)))
       },
     },
     {

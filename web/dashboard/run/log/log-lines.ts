@@ -5,7 +5,16 @@
  * A line keeps its id while others come in front of it or go; ids count up from the oldest line to the newest.
  */
 
-export const LINE_KINDS = ['output', 'error-output', 'system', 'words', 'tool', 'phase', 'gap'] as const
+export const LINE_KINDS = [
+  'output',
+  'error-output',
+  'system',
+  'words',
+  'tool',
+  'tool-output',
+  'phase',
+  'gap',
+] as const
 export type LineKind = (typeof LINE_KINDS)[number]
 
 /** Lines that the page keeps at most. The oldest go when more come, and can be read again. */

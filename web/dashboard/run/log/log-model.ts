@@ -1,6 +1,6 @@
 /**
  * The rows of a log as the page shows them: its lines without those that a filter hides, with identical lines in a row
- * folded into one.
+ * folded into one. What a tool printed is shown once somebody opens it.
  *
  * Rows are kept as numbers beside the lines. New lines add rows at the end; all rows are made again only after a change
  * of filter or folding, or when lines come in front.
@@ -16,13 +16,13 @@ export type LogFilter = (typeof LOG_FILTERS)[number]
 
 const SHOWN: Readonly<Record<LogFilter, readonly LineKind[] | undefined>> = {
   all: undefined,
-  agent: ['words', 'tool', 'phase', 'gap'],
-  output: ['output', 'error-output', 'phase', 'gap'],
+  agent: ['words', 'tool', 'tool-output', 'phase', 'gap'],
+  output: ['output', 'error-output', 'tool-output', 'phase', 'gap'],
   system: ['system', 'phase', 'gap'],
 }
 /** Events between two pauses. */
 const EVENTS_SLICE = 20
-const FOLDED_KINDS: readonly LineKind[] = ['output', 'error-output', 'system']
+const FOLDED_KINDS: readonly LineKind[] = ['output', 'error-output', 'tool-output', 'system']
 
 export class LogModel {
   readonly lines = new LogLines()
@@ -30,12 +30,17 @@ export class LogModel {
   /** The first line of each row, and how many lines it stands for. */
   #rows: number[] = []
   #counts: number[] = []
+  #shownLines = 0
   /** The lines that begin a phase, and the errors, oldest first. */
   #phases: number[] = []
   #errors: number[] = []
   #filter: LogFilter = 'all'
   #isFolding = true
   readonly #unfolded = new Set<number>()
+  /** Lines that a folded row stands for. */
+  readonly #folded = new Set<number>()
+  /** The events whose outputs of tools are shown. */
+  readonly #opened = new Set<number>()
 
   append(events: readonly RunEvent[], range: IndexRange): void {
     const from = this.lines.endId
@@ -102,6 +107,23 @@ export class LogModel {
     this.#makeRows()
   }
 
+  /** @param event of the tool's output */
+  isOpen(event: number): boolean {
+    return this.#opened.has(event)
+  }
+
+  toggleOutput(event: number): void {
+    if (!this.#opened.delete(event)) this.#opened.add(event)
+    this.#makeRows()
+  }
+
+  /** Opens the output that the line is a part of. Returns whether it was closed. */
+  open(id: number): boolean {
+    if (!this.#isKept(id) || this.#isShown(id)) return false
+    this.toggleOutput(this.lines.event(id))
+    return true
+  }
+
   // ---- rows --------------------------------------------------------------------------------------------------------
 
   get rowCount(): number {
@@ -111,6 +133,11 @@ export class LogModel {
   /** The id of a row's line. */
   lineOf(row: number): number {
     return this.#rows[row] ?? this.lines.endId
+  }
+
+  /** The lines of all rows. */
+  get shownLines(): number {
+    return this.#shownLines
   }
 
   /** How many identical lines the row stands for. */
@@ -157,9 +184,14 @@ export class LogModel {
     return this.lines.kind(id) === 'phase' && !isEnd(this.lines.text(id))
   }
 
-  /** The next error in a direction, among the lines that the filter shows. */
+  /** Whether a search looks at the line: of folded ones only at the first, and at outputs of tools before they are open. */
+  isSearched(id: number): boolean {
+    return this.#isKept(id) && !this.#folded.has(id)
+  }
+
+  /** The next error in a direction, among the lines that the filter leaves. */
   findError(from: number | undefined, step: 1 | -1): number | undefined {
-    const shown = this.#errors.filter((id) => this.#isShown(id))
+    const shown = this.#errors.filter((id) => this.#isKept(id))
     if (from === undefined) return step === 1 ? shown[0] : shown.at(-1)
     return step === 1 ? shown.find((id) => id > from) : shown.findLast((id) => id < from)
   }
@@ -173,6 +205,8 @@ export class LogModel {
     this.#counts = []
     this.#phases = []
     this.#errors = []
+    this.#folded.clear()
+    this.#shownLines = 0
     this.#addRows(this.lines.firstId)
   }
 
@@ -182,8 +216,11 @@ export class LogModel {
       if (kind === 'phase') this.#phases.push(id)
       if (this.lines.isError(id)) this.#errors.push(id)
       if (!this.#isShown(id)) continue
-      if (this.#isRepeat(id, kind)) this.#counts[this.#counts.length - 1] = (this.#counts.at(-1) ?? 0) + 1
-      else {
+      this.#shownLines += 1
+      if (this.#isRepeat(id, kind)) {
+        this.#counts[this.#counts.length - 1] = (this.#counts.at(-1) ?? 0) + 1
+        this.#folded.add(id)
+      } else {
         this.#rows.push(id)
         this.#counts.push(1)
       }
@@ -191,6 +228,17 @@ export class LogModel {
   }
 
   #isShown(id: number): boolean {
+    if (!this.#isKept(id)) return false
+    // The lines of a tool's call are not there to open its output.
+    return (
+      this.lines.kind(id) !== 'tool-output' ||
+      this.#filter === 'output' ||
+      this.#opened.has(this.lines.event(id))
+    )
+  }
+
+  /** Whether the filter leaves the line. */
+  #isKept(id: number): boolean {
     return SHOWN[this.#filter]?.includes(this.lines.kind(id)) ?? true
   }
 

@@ -35,6 +35,7 @@ export function LogPanel({ runId, isRunning = false }: LogPanelProps) {
   useLogKeys(view, searchId, (text) => {
     announced.value = plainText(text)
   })
+  useQueryOfAddress(view)
   useLinesInAddress(view)
   const { isRead, failure } = view.state.value
   return (
@@ -60,13 +61,19 @@ function openView(runId: string): LogView {
     readEvents: (range, signal) => readEvents(connection, runId, range, signal),
     watch: (onFrame) => watchRun(runId, onFrame),
   })
-  const { query, fragment } = address.value
-  const filter = LOG_FILTERS.find((each) => each === query.get('show'))
-  if (filter !== undefined) view.setFilter(filter)
-  view.finder.setQuery(query.get('find') ?? '')
-  const lines = parseLines(fragment)
+  const lines = parseLines(address.value.fragment)
   if (lines !== undefined) view.reveal(lines)
   return view
+}
+
+/** Filter and search are those of the address, also when a link or the way back changes it. */
+function useQueryOfAddress(view: LogView): void {
+  const { query } = address.value
+  const [show, find] = [query.get('show'), query.get('find') ?? '']
+  useEffect(() => view.setFilter(LOG_FILTERS.find((each) => each === show) ?? 'all'), [view, show])
+  useEffect(() => {
+    if (find !== (view.finder.search.value?.query ?? '')) view.finder.setQuery(find)
+  }, [view, find])
 }
 
 /** Lines chosen by keys come into the address after a pause, because browsers limit how often it may change. */

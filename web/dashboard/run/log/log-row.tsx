@@ -29,6 +29,8 @@ export interface DrawnRow {
   readonly text: string
   readonly repeats: number
   readonly outcome: ToolOutcome | undefined
+  /** Whether the output of the tool is shown. */
+  readonly isOpen: boolean
   /** The end of a phase, or the present while it goes on. */
   readonly end: number | undefined
   readonly measure: ((row: Element | null) => void) | undefined
@@ -43,7 +45,7 @@ export interface LogRowProps {
 export function LogRow({ view, drawn, choose }: LogRowProps) {
   const { model } = view
   const { lines } = model
-  const { row, repeats, outcome, end } = drawn
+  const { row, repeats, end } = drawn
   const id = model.lineOf(row)
   const kind = lines.kind(id)
   if (kind === 'phase') return <PhaseRow view={view} id={id} end={end} />
@@ -83,7 +85,7 @@ export function LogRow({ view, drawn, choose }: LogRowProps) {
       </span>
       <span role="cell" class={`log-text${repeats > 1 ? ' repeated' : ''}`}>
         {kind === 'tool' ? (
-          <ToolText view={view} id={id} outcome={outcome} />
+          <ToolText view={view} id={id} drawn={drawn} />
         ) : (
           <LineText text={lines.text(id)} search={search} />
         )}
@@ -123,21 +125,33 @@ function PhaseRow({
   )
 }
 
-/** Verb, object, lines added and removed, outcome. */
-function ToolText({
-  view,
-  id,
-  outcome,
-}: {
+interface ToolTextProps {
   readonly view: LogView
   readonly id: number
-  readonly outcome: ToolOutcome | undefined
-}) {
+  readonly drawn: Pick<DrawnRow, 'outcome' | 'isOpen'>
+}
+
+/** Verb, object, lines added and removed, outcome. The verb opens what the tool has printed. */
+function ToolText({ view, id, drawn: { outcome, isOpen } }: ToolTextProps) {
   const [verb = '', object = '', added, removed] = view.model.lines.text(id).split(TOOL_SEPARATOR)
   const search = view.finder.search.value
+  const output = outcome?.output
   return (
     <>
-      <span class="log-verb">{marked(verb, search)}</span> {marked(object, search)}
+      {output === undefined ? (
+        <span class="log-verb">{marked(verb, search)}</span>
+      ) : (
+        <button
+          type="button"
+          class="log-verb log-opener"
+          aria-expanded={isOpen}
+          title={isOpen ? 'Hide its output' : 'Show its output'}
+          onClick={() => view.toggleOutput(output)}
+        >
+          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {marked(verb, search)}
+        </button>
+      )}{' '}
+      {marked(object, search)}
       {added !== undefined && (
         <>
           {'  '}

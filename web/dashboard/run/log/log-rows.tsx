@@ -8,6 +8,7 @@ import { PlacedRow } from '../../../elements/placed-row.tsx'
 import { useVirtualList } from '../../../elements/virtual-list.ts'
 import { countOf } from '../../../text/amounts.ts'
 import { extendLines } from './line-address.ts'
+import type { LogModel } from './log-model.ts'
 import { type DrawnRow, LogRow } from './log-row.tsx'
 import type { LogView } from './log-view.ts'
 
@@ -97,7 +98,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
               top: item.start,
               text: model.lines.text(id),
               repeats: model.repeats(item.index),
-              outcome: model.outcomeOf(id),
+              ...outcomeOf(model, id),
               end: isOpen ? now.value : end,
               measure: isWrapping || isMeasured(view, item.index) ? list.measure : undefined,
             }
@@ -117,6 +118,11 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
       )}
     </div>
   )
+}
+
+function outcomeOf(model: LogModel, id: number): Pick<DrawnRow, 'outcome' | 'isOpen'> {
+  const outcome = model.outcomeOf(id)
+  return { outcome, isOpen: outcome?.output !== undefined && model.isOpen(outcome.output) }
 }
 
 const emptyWords = (view: LogView): string =>
@@ -143,7 +149,16 @@ class RowCache {
   }
 }
 
-const KEYS: readonly (keyof DrawnRow)[] = ['row', 'top', 'text', 'repeats', 'outcome', 'end', 'measure']
+const KEYS: readonly (keyof DrawnRow)[] = [
+  'row',
+  'top',
+  'text',
+  'repeats',
+  'outcome',
+  'isOpen',
+  'end',
+  'measure',
+]
 
 // ---- on paper ------------------------------------------------------------------------------------------------------
 
@@ -175,7 +190,7 @@ function PrintedRows({ view, choose }: PrintedRowsProps) {
           top: 0,
           text: model.lines.text(id),
           repeats: model.repeats(row),
-          outcome: model.outcomeOf(id),
+          ...outcomeOf(model, id),
           end: model.endOfPhase(id),
           measure: undefined,
         }

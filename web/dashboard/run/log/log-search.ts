@@ -1,5 +1,5 @@
 /**
- * Searches the rows of a log, a slice at a time, so that the page answers meanwhile. New rows are searched when they
+ * Searches the lines of a log, a slice at a time, so that the page answers meanwhile. New lines are searched when they
  * come.
  */
 import { plainText } from './clean-text.ts'
@@ -7,7 +7,7 @@ import type { LogModel } from './log-model.ts'
 
 export type MatchRange = readonly [from: number, to: number]
 
-/** Rows between two looks at the clock. */
+/** Lines between two looks at the clock. */
 const STRIDE = 2_000
 
 export class LogSearch {
@@ -16,34 +16,30 @@ export class LogSearch {
   readonly #pattern: RegExp
   /** The lines with a match, oldest first. */
   readonly matches: number[] = []
-  #nextRow = 0
+  #nextId: number
 
   /** Upper case in the words makes their case count. */
   constructor(model: LogModel, query: string) {
     this.query = query
     this.#model = model
+    this.#nextId = model.lines.firstId
     const text = query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
     this.#pattern = new RegExp(text, /\p{Lu}/u.test(query) ? 'gu' : 'giu')
   }
 
   get isDone(): boolean {
-    return this.#nextRow >= this.#model.rowCount
+    return this.#nextId >= this.#model.lines.endId
   }
 
-  /** The rows that were searched, for a share. */
-  get searched(): number {
-    return this.#nextRow
-  }
-
-  /** Searches until all rows are done or the time is over. @param isOver asked now and then */
+  /** Searches until all lines are done or the time is over. @param isOver asked now and then */
   step(isOver: () => boolean): void {
-    const { rowCount, lines } = this.#model
-    while (this.#nextRow < rowCount) {
-      const end = Math.min(rowCount, this.#nextRow + STRIDE)
-      for (; this.#nextRow < end; this.#nextRow++) {
-        const id = this.#model.lineOf(this.#nextRow)
+    const { lines } = this.#model
+    while (!this.isDone) {
+      const end = Math.min(lines.endId, this.#nextId + STRIDE)
+      for (; this.#nextId < end; this.#nextId++) {
+        const id = this.#nextId
         this.#pattern.lastIndex = 0
-        if (this.#pattern.test(plainText(lines.text(id)))) this.matches.push(id)
+        if (this.#model.isSearched(id) && this.#pattern.test(plainText(lines.text(id)))) this.matches.push(id)
       }
       if (isOver()) return
     }

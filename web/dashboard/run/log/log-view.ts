@@ -68,8 +68,9 @@ export class LogView implements RunLogListener {
   ): Promise<void> | undefined {
     if (end === 'older') return this.#prepend(events, range)
     const before = this.model.lines.count
+    const shown = this.model.shownLines
     this.model.append(events, range)
-    if (!this.isFollowing.value) this.unseen.value += this.model.lines.count - before
+    if (!this.isFollowing.value) this.unseen.value += this.model.shownLines - shown
     else if (!this.#isPrepending) {
       const first = this.model.trim()
       if (first !== undefined) this.#log.forgetBefore(first)
@@ -151,6 +152,12 @@ export class LogView implements RunLogListener {
     this.finder.searchAgain()
   }
 
+  toggleOutput(event: number): void {
+    this.isFollowing.value = false
+    this.model.toggleOutput(event)
+    this.#draw()
+  }
+
   follow(): void {
     this.isFollowing.value = true
     this.unseen.value = 0
@@ -198,6 +205,7 @@ export class LogView implements RunLogListener {
 
   #show(id: number): void {
     this.isFollowing.value = false
+    if (this.model.open(id)) this.#draw()
     this.scroller?.toRow(this.model.rowOf(id))
   }
 

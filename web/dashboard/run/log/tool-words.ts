@@ -48,6 +48,8 @@ export function wordsOfCall({ tool, subject, input }: AgentCall): ToolWords {
 export interface ToolOutcome {
   readonly text: string
   readonly isError: boolean
+  /** The event whose lines are what the tool printed; absent when the text is all of it. */
+  readonly output?: number
 }
 
 type Outcome = Extract<AgentPart, { readonly is: 'outcome' }>
@@ -55,7 +57,10 @@ type Outcome = Extract<AgentPart, { readonly is: 'outcome' }>
 const CHARS_MAX = 120
 
 /** `218 lines`, `no matches`, the first line of an error. */
-export function wordsOfOutcome(verb: string, { text, isError }: Outcome): ToolOutcome {
+export function wordsOfOutcome(
+  verb: string,
+  { text, isError }: Pick<Outcome, 'text' | 'isError'>,
+): ToolOutcome {
   const lines = text.trim() === '' ? [] : text.trimEnd().split('\n')
   if (isError) return { text: shorten(lines[0] ?? 'failed'), isError }
   if (verb === 'Search')
