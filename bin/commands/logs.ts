@@ -24,6 +24,7 @@ export interface LogsOptions extends ClientOptions {
   readonly tail?: string | undefined
   readonly phase?: ShownPhase | undefined
   readonly stream?: 'stdout' | 'stderr' | 'system' | undefined
+  readonly tools?: boolean | undefined
 }
 
 const TAIL_MAX = 1000
@@ -112,13 +113,13 @@ class LogPrinter {
   }
 
   print(event: RunEvent): void {
-    const { output } = this.#context
+    const { output, options } = this.#context
     if (output.format === 'json') {
       output.jsonLine(event)
       return
     }
     this.#printHeld()
-    const line = lineOf(event)
+    const line = lineOf(event, options.tools)
     if (line === undefined) return
     if (line.mark === '--' && event.type === 'status' && hasEnded({ status: event.to })) this.#held = line
     else output.data(this.#format(line))

@@ -20,15 +20,19 @@ export interface LogLine {
 
 const STREAM_MARKS = { stdout: '', stderr: '!', system: '#' } as const
 
-/** Undefined for an event that says nothing to people. */
-export function lineOf(event: RunEvent): LogLine | undefined {
+/**
+ * Undefined for an event that says nothing to people.
+ *
+ * @param hasOutputs also what tools printed, which may be much more than all the rest
+ */
+export function lineOf(event: RunEvent, hasOutputs = false): LogLine | undefined {
   switch (event.type) {
     case 'log':
       return { event, mark: STREAM_MARKS[event.stream], text: event.text.replace(/\r?\n$/, '') }
     case 'status':
       return { event, mark: '--', text: event.to, reason: reasonOf(event) }
     case 'agent': {
-      const text = describeMessage(event.message)
+      const text = describeMessage(event.message, hasOutputs)
       return text === '' ? undefined : { event, mark: '>', text }
     }
     case 'artifact':
@@ -54,10 +58,10 @@ function reasonOf({ worker, provider, reason }: RunEvent & { readonly type: 'sta
 
 /** The newest line of the agent, or of a program while no agent has said anything. */
 export function lastLineOf(events: readonly RunEvent[]): string | undefined {
-  const spoken = events.filter(({ type }) => type === 'agent').map(lineOf)
+  const spoken = events.filter(({ type }) => type === 'agent').map((event) => lineOf(event))
   const lines = spoken.some((line) => line !== undefined)
     ? spoken
-    : events.filter(({ type }) => type === 'log').map(lineOf)
+    : events.filter(({ type }) => type === 'log').map((event) => lineOf(event))
   for (const line of [...lines].reverse()) {
     if (line === undefined) continue
     const last = line.text.trimEnd().split('\n').at(-1) ?? ''
@@ -66,14 +70,18 @@ export function lastLineOf(events: readonly RunEvent[]): string | undefined {
   return undefined
 }
 
-/** The words of the agent, and the tools that it called. */
-function describeMessage(message: AgentMessage): string {
+/** The words of the agent, the tools that it called, and, indented, what they printed. */
+function describeMessage(message: AgentMessage, hasOutputs: boolean): string {
   return readAgentMessage(message)
     .flatMap((part) => {
       if (part.is === 'words') return part.text.trim() === '' ? [] : [part.text.trim()]
       if (part.is === 'error') return [`error: ${part.text}`]
       if (part.is === 'call') return [part.subject === '' ? part.tool : `${part.tool}: ${part.subject}`]
-      return []
+      if (!hasOutputs || part.text.trim() === '') return []
+      return part.text
+        .trimEnd()
+        .split(/\r?\n/)
+        .map((line) => `  ${line}`)
     })
     .join('\n')
 }

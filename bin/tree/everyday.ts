@@ -33,6 +33,7 @@ export const logsCommand = () =>
     .option('--tail <n>', 'only the last lines')
     .addOption(new Option('--phase <phase>', 'only what happened in it').choices(RUN_PHASES))
     .addOption(new Option('--stream <stream>', 'only this stream').choices(['stdout', 'stderr', 'system']))
+    .option('--tools', "also what the agent's tools printed")
     .action((name, options) =>
       runCommand(options, async (context) => (await import('../commands/logs.ts')).logs(context, name)),
     )

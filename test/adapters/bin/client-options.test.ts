@@ -22,7 +22,12 @@ const EVENTS = [
   event(1, { type: 'log', stream: 'stdout', text: 'from the setup' }),
   event(2, { type: 'status', to: 'running' }),
   event(3, { type: 'log', stream: 'stderr', text: 'a warning' }),
-  { ...event(4, { type: 'log', stream: 'system', text: 'of tomorrow' }), at: '2999-01-01T00:00:00.000Z' },
+  event(4, {
+    type: 'agent',
+    provider: 'agentA',
+    message: { type: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'FAIL cart' }] },
+  }),
+  { ...event(5, { type: 'log', stream: 'system', text: 'of tomorrow' }), at: '2999-01-01T00:00:00.000Z' },
 ]
 const GATES = [
   { id: 'tracker', status: 'pass', message: 'local, connected' },
@@ -256,6 +261,11 @@ test('logs --phase and --stream leave out all else', async () => {
   ])
   const stream = await run('logs', 'ENG-1', '--stream', 'stderr')
   expect(lines(stream.out)).toEqual([expect.stringContaining('! a warning')])
+})
+
+test('logs --tools prints what tools have printed', async () => {
+  expect((await run('logs', 'ENG-1')).out).not.toContain('FAIL cart')
+  expect((await run('logs', 'ENG-1', '--tools')).out).toContain('>   FAIL cart')
 })
 
 test('logs --follow opens the socket', async () => {

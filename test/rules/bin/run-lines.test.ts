@@ -59,6 +59,12 @@ describe('messages of Claude Code', () => {
   })
 })
 
+test('what a tool printed is indented, where it is asked for', () => {
+  const content = [{ type: 'tool_result', tool_use_id: 'a', content: 'FAIL cart\n  at line 3\n' }]
+  const answer = agentEvent({ type: 'user', message: { role: 'user', content } })
+  expect([lineOf(answer), lineOf(answer, true)?.text]).toEqual([undefined, '  FAIL cart\n    at line 3'])
+})
+
 describe('messages of Codex', () => {
   const command = { id: 'item_1', type: 'command_execution', command: "/bin/bash -lc 'echo hi'" }
   test.each([
