@@ -8,7 +8,7 @@
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { trackerOrigin } from '../../core/settings/credential-origins.ts'
-import { mergePatch } from '../../core/settings/merge.ts'
+import { mergePatch } from '../../protocol/merge-patch.ts'
 import type { CredentialDefinition } from '../../protocol/agents/agent-definition.ts'
 import { AGENTS } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'

@@ -7,12 +7,12 @@
 
 import { patchOf, readSetting } from '../../client/settings.ts'
 import { isJsonEqual } from '../../core/settings/json-equal.ts'
-import { mergePatch } from '../../core/settings/merge.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
 import { FIRST_RUN_COST_USD_MAX } from '../../protocol/limits.ts'
+import { mergePatch } from '../../protocol/merge-patch.ts'
 
 /** The rule by which tickets become runs. */
 export type StartRule = { readonly is: 'all' } | { readonly is: 'state' | 'label'; readonly name: string }

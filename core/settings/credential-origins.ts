@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, TRACKER_FACTS } from '../../protocol/drivers.ts'
-import { mergePatch } from './merge.ts'
+import { mergePatch } from '../../protocol/merge-patch.ts'
 import { objectWith, valueAt } from './path.ts'
 
 export interface CredentialRecord {

@@ -2,7 +2,7 @@
  * Tells whether two JSON values mean the same. The order of an object's keys does not matter, that of an array does.
  * An absent key equals a key with `undefined`, because JSON cannot distinguish them.
  */
-import { isObject } from './merge.ts'
+import { isObject } from '../../protocol/merge-patch.ts'
 
 export function isJsonEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true

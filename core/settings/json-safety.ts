@@ -7,7 +7,7 @@
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
 import { problemAt } from '../../protocol/schema-errors.ts'
 import { no, type Result, yes } from '../result.ts'
-import { isObject } from './merge.ts'
+import { isObject } from '../../protocol/merge-patch.ts'
 
 export function checkJsonSafety(value: unknown): Result<true> {
   const fault = findFault(value, [], { keysLeft: JSON_KEYS_MAX })

@@ -3,7 +3,7 @@
  *
  * Only own keys count, inherited ones are never found. The whole value is `/`.
  */
-import { isObject } from './merge.ts'
+import { isObject } from '../../protocol/merge-patch.ts'
 
 export function valueAt(value: unknown, path: string): unknown {
   let found = value

@@ -6,7 +6,7 @@
  * that shares nothing with the current configuration.
  */
 import { MASK, SECRET_PATHS, type ServiceConfig } from '../../protocol/config.ts'
-import { mergePatch } from './merge.ts'
+import { mergePatch } from '../../protocol/merge-patch.ts'
 import { objectWith, valueAt } from './path.ts'
 
 export function redactConfig(config: ServiceConfig): ServiceConfig {

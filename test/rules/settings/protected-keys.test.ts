@@ -1,7 +1,7 @@
 /** Credentials do not change by patch, however the patch is spelled. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { mergePatch } from '../../../core/settings/merge.ts'
+import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { objectWith, valueAt } from '../../../core/settings/path.ts'
 import { guardCredentials } from '../../../core/settings/protected-keys.ts'
 import { CREDENTIAL_PATHS } from '../../../protocol/config.ts'

@@ -3,6 +3,7 @@
  * machine, only the person can give it.
  */
 import { formatSetting, keysToConfirm } from '../../../client/settings.ts'
+import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { decisionOf } from '../../../protocol/powerful-keys.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
@@ -27,6 +28,8 @@ export async function changeSettings(patch: Record<string, unknown>, subject: st
 /** Whether the person wants settings changed that give power over the machine. */
 async function askForPower(keys: readonly string[], patch: unknown): Promise<boolean> {
   let isAgreed = false
+  // A patch of a table names only the rows that change.
+  const changed = mergePatch(config.value, patch)
   const noun = keys.length === 1 ? 'setting' : 'settings'
   await showDialog((close) => (
     <>
@@ -43,7 +46,7 @@ async function askForPower(keys: readonly string[], patch: unknown): Promise<boo
         {keys.map((key) => (
           <li key={key}>
             <code>{key}</code> decides {decisionOf(key)}.
-            <Difference before={valueAt(config.value, key)} after={valueAt(patch, key)} />
+            <Difference before={valueAt(config.value, key)} after={valueAt(changed, key)} />
           </li>
         ))}
       </ul>
@@ -67,14 +70,14 @@ async function askForPower(keys: readonly string[], patch: unknown): Promise<boo
 }
 
 interface DifferenceProps {
+  /** Undefined: it is not set. */
   readonly before: unknown
-  /** `null` takes the setting away; undefined: the setting changes with another. */
   readonly after: unknown
 }
 
 const Difference = ({ before, after }: DifferenceProps) => (
   <pre class="difference">
     {before === undefined ? 'not set' : formatSetting(before)} {'→'}{' '}
-    {after === undefined || after === null ? 'not set' : formatSetting(after)}
+    {after === undefined ? 'not set' : formatSetting(after)}
   </pre>
 )

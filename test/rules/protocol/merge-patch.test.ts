@@ -1,7 +1,7 @@
 /** Tests of merge patches: what they change and what they leave unchanged. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { mergePatch } from '../../../core/settings/merge.ts'
+import { mergePatch } from '../../../protocol/merge-patch.ts'
 
 describe('by example', () => {
   test.each<[string, unknown, unknown, unknown]>([
