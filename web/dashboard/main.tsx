@@ -22,8 +22,11 @@ addEventListener('hashchange', async () => {
   if (await signIn()) tryNow()
 })
 startApp()
-import('./state/read-missing-runs.ts').then(
-  ({ readMissingRuns }) => readMissingRuns(),
+Promise.all([import('./state/read-missing-runs.ts'), import('./state/follow-polls.ts')]).then(
+  ([{ readMissingRuns }, { followPolls }]) => {
+    readMissingRuns()
+    followPolls()
+  },
   // The counts stay marked as incomplete.
   () => {},
 )

@@ -12,7 +12,7 @@ import { countOf, formatCount } from '../../text/amounts.ts'
 import { pullAddress, runAddress } from '../addresses.ts'
 import { curePlace } from '../gates/cure-places.ts'
 import { host } from '../state/host.ts'
-import { attention, attentionMore, runs } from '../state/records.ts'
+import { attention, attentionMore, isAttentionRead, runs } from '../state/records.ts'
 import { type AttentionEntry, attentionEntries, wordsOf } from './attention-entries.ts'
 
 const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
@@ -36,6 +36,7 @@ const NAMED_MAX = 6
 
 export function NeedsYou() {
   const isOpen = useSignal(false)
+  if (!isAttentionRead.value) return null
   const entries = attentionEntries(attention.value, (id) => runs.value.get(id))
   if (entries.length === 0)
     return (

@@ -9,7 +9,7 @@ import { DashboardFeed } from '../../../client/dashboard-feed.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { connection, host } from './host.ts'
-import { addRuns, applyFrames, attention, attentionMore, health, runs } from './records.ts'
+import { addRuns, applyFrames, attention, health, runs, setAttention } from './records.ts'
 
 export type LiveState =
   | { readonly state: 'connecting' }
@@ -138,11 +138,9 @@ function onLive(): void {
   live.value = { state: 'live' }
   // A hello has neither.
   const before = attention.value
-  host.readAttention().then(({ items, more = 0 }) => {
+  host.readAttention().then((answer) => {
     // A list that was pushed meanwhile is newer than this one.
-    if (attention.value !== before) return
-    attention.value = items
-    attentionMore.value = more
+    if (attention.value === before) setAttention(answer)
   }, ignore)
   host.health().then((answer) => {
     health.value = answer

@@ -5,7 +5,7 @@
  */
 import { batch, signal } from '@preact/signals'
 import { hasEnded } from '../../../client/run-events.ts'
-import type { AttentionItem } from '../../../protocol/attention.ts'
+import type { AttentionItem, AttentionResponse } from '../../../protocol/attention.ts'
 import type { DashboardFrame, HelloFrame } from '../../../protocol/dashboard.ts'
 import { HELLO_FINISHED_RUNS } from '../../../protocol/limits.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
@@ -20,6 +20,8 @@ export const tracker = signal<TrackerStatus>({ state: 'disconnected' })
 export const attention = signal<readonly AttentionItem[]>([])
 /** How many older items the list leaves out. */
 export const attentionMore = signal(0)
+/** Whether the host has said what needs a person; before it, an empty list means nothing. */
+export const isAttentionRead = signal(false)
 export const health = signal<HealthResponse | undefined>(undefined)
 /** Whether the first hello has come; before it, empty lists mean nothing. */
 export const isLoaded = signal(false)
@@ -60,10 +62,15 @@ function applyOther(frame: DashboardFrame): void {
   else if (frame.type === 'workers') workers.value = frame.workers
   else if (frame.type === 'config') config.value = frame.config
   else if (frame.type === 'linear-status') tracker.value = frame.linearStatus
-  else if (frame.type === 'attention') {
-    attention.value = frame.items
-    attentionMore.value = frame.more ?? 0
-  }
+  else if (frame.type === 'attention') setAttention(frame)
+}
+
+export function setAttention({ items, more = 0 }: AttentionResponse): void {
+  batch(() => {
+    attention.value = items
+    attentionMore.value = more
+    isAttentionRead.value = true
+  })
 }
 
 /**

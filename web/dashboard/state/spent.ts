@@ -95,17 +95,17 @@ let followers = 0
 let stopFollowing = () => {}
 
 /** The sum of this local day; undefined until it is known. */
-export const spentToday = computed<CostSum | undefined>(() => {
-  const spent = spentOfToday.value
-  const parts = spent?.flatMap((cost) => partsOf(cost, 'day', dayOfInstant))
-  return (
-    parts &&
-    sumOf(
-      'today',
-      parts.filter(({ at }) => at >= today.value),
-    )
+export const spentToday = computed<CostSum | undefined>(
+  () => spentOfToday.value && sumOfToday(spentOfToday.value),
+)
+
+export function sumOfToday(spent: readonly SpentCost[]): CostSum {
+  const parts = spent.flatMap((cost) => partsOf(cost, 'day', dayOfInstant))
+  return sumOf(
+    'today',
+    parts.filter(({ at }) => at >= today.value),
   )
-})
+}
 
 /** Keeps `spentToday` up to date for as long as the component is shown. */
 export function useSpentToday(): CostSum | undefined {
@@ -128,14 +128,17 @@ const spentOfRange = signal<{ readonly since: number; readonly spent: readonly S
   undefined,
 )
 
-/** Everything that was spent since an instant; what is older stays until the newer answer has come. */
-export function useSpentSince(since: number): readonly SpentCost[] | undefined {
+/** Everything that was spent since an instant, once there is one; what is older stays until the newer answer has come. */
+export function useSpentSince(since: number | undefined): readonly SpentCost[] | undefined {
   useEffect(
     () =>
-      followSpent(since, (spent) => {
-        spentOfRange.value = { since, spent }
-      }),
+      since === undefined
+        ? undefined
+        : followSpent(since, (spent) => {
+            spentOfRange.value = { since, spent }
+          }),
     [since],
   )
-  return spentOfRange.value?.since === since ? spentOfRange.value.spent : undefined
+  const known = spentOfRange.value
+  return known?.since === since ? known?.spent : undefined
 }
