@@ -26,6 +26,8 @@ export interface PageSetup {
   readonly width?: number
   readonly height?: number
   readonly theme?: 'light' | 'dark'
+  /** Requests that pass a service worker cannot be held by a test. */
+  readonly serviceWorkers?: 'allow' | 'block'
 }
 
 /** A page in a browser profile of its own, without cookies. */
@@ -33,12 +35,14 @@ export async function openPage({
   width = 1440,
   height = 1000,
   theme = 'light',
+  serviceWorkers = 'allow',
 }: PageSetup = {}): Promise<Page> {
   browser ??= chromium.launch({ executablePath: PROGRAM, args: [...FLAGS, ...ROOT_FLAGS] })
   const context = await (await browser).newContext({
     viewport: { width, height },
     colorScheme: theme,
     reducedMotion: 'reduce',
+    serviceWorkers,
   })
   contexts.add(context)
   return watched(await context.newPage())

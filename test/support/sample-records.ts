@@ -99,7 +99,7 @@ export class SampleRecords {
       ...[413, 414, 417, 426].map((at) => queued(at, 'fleet at capacity')),
       ...[418, 419].map((at) => queued(at, 'acme/api has 7 runs, its limit')),
       queued(415, `usage limit of agentB until ${this.ago(-130)}`),
-      queued(420, 'blocked by ENG-412'),
+      queued(420, 'waiting for ENG-412'),
       queued(57, 'credential of agentC is missing: switchyard connect agent-c'),
       this.run(399, 'completed', { ...pull(487), prState: 'merged' }),
       this.run(215, 'completed', { ...pull(485), prState: 'open' }),

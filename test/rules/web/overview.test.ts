@@ -74,7 +74,7 @@ describe('queued runs', () => {
   test('with one reason are one group, the largest first', () => {
     const groups = queueGroups(busy.values())
     expect(groups.map(({ fact, runs }) => [fact, runs.length])).toEqual([
-      ['Every worker is full', 4],
+      ['Fleet at capacity', 4],
       ['acme/api has 7 runs, its limit', 2],
       ['Blocked by another ticket', 1],
       ['Codex is at its usage limit', 1],

@@ -1,6 +1,7 @@
 /** The accounts that the host works with: connected, mended and disconnected here. No credential is ever shown. */
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { type AgentSettings, agentOf } from '../../../protocol/run-filter.ts'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { countOf } from '../../text/amounts.ts'
@@ -40,7 +41,7 @@ export function ConnectPage() {
           <AccountCard
             key={account.provider}
             account={account}
-            loses={lossOf(account, unfinished, current.agent.provider)}
+            loses={lossOf(account, unfinished, current)}
             changed={storage.reload}
           />
         ))}
@@ -53,7 +54,7 @@ export function ConnectPage() {
 const UNKNOWN_STORAGE = { installed: true, loggedIn: false, bucket: '', publicBaseUrl: '', ready: false }
 
 /** The loss without the account. */
-function lossOf({ provider, title }: Account, unfinished: readonly Run[], usual: string): string {
+function lossOf({ provider, title }: Account, unfinished: readonly Run[], settings: AgentSettings): string {
   switch (provider) {
     case 'tracker':
       return `${countOf(tickets.value.length, 'eligible ticket')} can no longer become a run. ${goOn(unfinished.length)} without moving their tickets.`
@@ -62,7 +63,7 @@ function lossOf({ provider, title }: Account, unfinished: readonly Run[], usual:
     case 'storage':
       return ''
     default: {
-      const own = unfinished.filter((run) => (run.agent?.provider ?? usual) === provider)
+      const own = unfinished.filter((run) => agentOf(run, settings) === provider)
       const queued = own.filter(({ status }) => status === 'queued').length
       return `${countOf(queued, 'queued run')} of ${title} ${queued === 1 ? 'waits' : 'wait'} until it is connected again, and ${own.length - queued} in progress may fail.`
     }

@@ -28,8 +28,6 @@ const INSTANT = /\b(\d{4}-\d\d-\d\dT[\d:.]+Z)\b/
 const CONNECT: QueueCure = { text: 'Connect', to: '/connect' }
 const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
 
-const sentence = (words: string): string => `${words.charAt(0).toUpperCase()}${words.slice(1)}`
-
 const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[]) => GroupHead])[] = [
   [
     /^paused$/,
@@ -42,20 +40,20 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   [
     /^fleet at capacity$/,
     () => ({
-      fact: 'Every worker is full',
+      fact: 'Fleet at capacity',
       explanation: 'The next free slot takes the first of them.',
       cure: PAIR,
     }),
   ],
-  [/^no workers connected$/, () => ({ fact: 'No worker is connected', cure: PAIR })],
+  [/^no workers connected$/, () => ({ fact: 'No workers connected', cure: PAIR })],
   [
     /^(all workers(?: that could take it)? are draining)$/,
-    ([words = '']) => ({ fact: sentence(words), cure: { text: 'Go to the fleet', to: '/fleet' } }),
+    ([words = '']) => ({ fact: capitalized(words), cure: { text: 'Go to the fleet', to: '/fleet' } }),
   ],
   [
     /^(all workers(?: that could take it)? are on hold)$/,
     ([words = '']) => ({
-      fact: sentence(words),
+      fact: capitalized(words),
       explanation: 'They come back by themselves.',
       cure: { text: 'Go to the fleet', to: '/fleet' },
     }),
@@ -63,7 +61,7 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   [
     /^(all workers(?: that could take it)? refused a dispatch a moment ago)/,
     ([words = '']) => ({
-      fact: sentence(words),
+      fact: capitalized(words),
       explanation: 'They are asked again in a moment.',
     }),
   ],
@@ -82,7 +80,8 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
       explanation: 'Starts by itself then.',
     }),
   ],
-  [/^blocked by /, () => ({ fact: 'Blocked by another ticket' })],
+  [/^waiting for the tracker, /, () => ({ fact: 'Waiting for the tracker' })],
+  [/^waiting for /, () => ({ fact: 'Blocked by another ticket' })],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [
     /^\S+ was edited by (\S+) after it was labelled: /,
@@ -154,6 +153,9 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
 ]
 
+const groupHead = ({ queueReason }: Run): GroupHead =>
+  queueReason === undefined ? { fact: 'Next to be dispatched' } : headOf(queueReason)
+
 function headOf(reason: string): GroupHead {
   for (const [pattern, head] of RULES) {
     const found = pattern.exec(reason)
@@ -166,18 +168,24 @@ function headOf(reason: string): GroupHead {
   return { fact: capitalized(fact), ...(explanation === '' ? {} : { explanation }) }
 }
 
-/** Whether the part of a reason that a group leaves out is worth a column of its own. */
+/** The part of a reason that a group leaves out, where it is worth a column of its own. */
 export const ownReason = (run: Run): string | undefined =>
-  /^(blocked by|interrupted|retry|no repository|\d+ repositories)/.test(run.queueReason ?? '')
+  /^(waiting for|interrupted|retry|no repository|\d+ repositories)/.test(run.queueReason ?? '')
     ? run.queueReason
     : undefined
+
+/** Why a queued run waits, in the words of its group. */
+export function waitWords(run: Run): string {
+  const reason = ownReason(run)
+  return reason === undefined ? groupHead(run).fact : capitalized(reason)
+}
 
 /** Larger groups first; in a group by priority, then by age. */
 export function queueGroups(runs: Iterable<Run>): QueueGroup[] {
   const groups = new Map<string, { readonly head: GroupHead; readonly runs: Run[] }>()
   for (const run of runs) {
     if (run.status !== 'queued') continue
-    const head = run.queueReason === undefined ? { fact: 'Next to be dispatched' } : headOf(run.queueReason)
+    const head = groupHead(run)
     const key = `${head.fact} ${head.until ?? ''}`
     const group = groups.get(key)
     if (group === undefined) groups.set(key, { head, runs: [run] })

@@ -1,8 +1,8 @@
 /** Queued runs by what they wait for. A reason is said once, with its cure. */
 import { useSignal } from '@preact/signals'
 import { productName } from '../../../client/agent-names.ts'
-import { priorityWord } from '../../../client/priorities.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { agentOf } from '../../../protocol/run-filter.ts'
 import { Button } from '../../elements/button.tsx'
 import { Age, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
@@ -13,6 +13,7 @@ import { ageOf, formatDuration, formatInstant } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
+import { PRIORITY_NAMES } from '../tickets/priority-names.ts'
 import { chosenClass } from './chosen-run.ts'
 import { ownReason, type QueueGroup, queueGroups } from './queue-groups.ts'
 import { RowGlyph } from './row-glyph.tsx'
@@ -88,7 +89,6 @@ function Cure({ group: { cure } }: { readonly group: QueueGroup }) {
 
 function QueuedRow({ run }: { readonly run: Run }) {
   const { ticket } = run
-  const agent = run.agent?.provider ?? config.value?.agent.provider
   return (
     <tr data-run={run.id} class={chosenClass(run.id)}>
       <td class="glyph-cell">
@@ -102,13 +102,11 @@ function QueuedRow({ run }: { readonly run: Run }) {
         {ownReason(run) !== undefined && <span class="faint"> {ownReason(run)}</span>}
       </td>
       <td class="wide-cell quiet">{ticket.repo}</td>
-      <td class="wide-cell quiet">{agent === undefined ? '' : productName(agent)}</td>
-      <td class="wide-cell quiet">{capitalized(priorityWord(ticket.priority) ?? '')}</td>
+      <td class="wide-cell quiet">{config.value && productName(agentOf(run, config.value))}</td>
+      <td class="wide-cell quiet">{ticket.priority !== 0 && PRIORITY_NAMES[ticket.priority]}</td>
       <td class="number age-cell quiet">
         <Age since={run.queuedAt ?? run.createdAt} />
       </td>
     </tr>
   )
 }
-
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

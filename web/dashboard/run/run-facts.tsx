@@ -1,18 +1,19 @@
 /** The facts of a run below its title: agent, worker, branch, cost, ticket. */
 import type { ComponentChildren } from 'preact'
 import { productName } from '../../../client/agent-names.ts'
-import { priorityWord } from '../../../client/priorities.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { agentOf } from '../../../protocol/run-filter.ts'
 import { formatMoney } from '../../text/amounts.ts'
 import { shortenMiddle } from '../../text/shorten.ts'
 import { ticketAddress, workerAddress } from '../addresses.ts'
 import { config, workers } from '../state/records.ts'
+import { PRIORITY_NAMES } from '../tickets/priority-names.ts'
 
 const BRANCH_CHARS_MAX = 40
 
 export function RunFacts({ run }: { readonly run: Run }) {
   const { ticket, sandbox, costs, costTotals, agent, pull, result } = run
-  const provider = costs.at(-1)?.provider ?? agent?.provider ?? config.value?.agent.provider
+  const provider = config.value && agentOf(run, config.value)
   const model = costs.at(-1)?.model ?? agent?.model
   const worker = workers.value.find(({ id }) => id === sandbox.workerId)
   const branch = pull?.branch ?? result?.branch
@@ -39,7 +40,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Cost">{formatMoney(costTotals)}</Fact>
       <Fact name="Ticket">
         <a href={ticketAddress(ticket.id)}>{ticket.identifier}</a>
-        {ticket.priority !== 0 && `, ${priorityWord(ticket.priority)}`}
+        {ticket.priority !== 0 && `, ${PRIORITY_NAMES[ticket.priority]}`}
       </Fact>
     </dl>
   )

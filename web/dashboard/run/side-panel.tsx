@@ -7,6 +7,7 @@ import { countOf, formatMoney, formatShare, formatTokens } from '../../text/amou
 import { formatInstant } from '../../text/times.ts'
 import { pullAddress } from '../addresses.ts'
 import { GateList } from '../gates/gate-list.tsx'
+import { waitWords } from '../overview/queue-groups.ts'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
@@ -55,7 +56,9 @@ function WaitingFor({ run }: { readonly run: Run }) {
             “Publish now”.
           </p>
         )}
-        <p class="quiet">{run.queueReason ?? 'It is dispatched next.'}</p>
+        <p class="quiet" title={run.queueReason}>
+          {waitWords(run)}
+        </p>
         {nextAt === undefined && data !== undefined && (
           <GateList gates={data.gates.filter(({ status }) => status !== 'pass')} />
         )}

@@ -1,7 +1,9 @@
 /** The fields in which a person chooses the agent, effort and model of one run. */
 import { type Signal, useSignal } from '@preact/signals'
+import { productName } from '../../../client/agent-names.ts'
 import { AGENTS } from '../../../protocol/agents/registry.ts'
 import type { RunAgentChoice } from '../../../protocol/run.ts'
+import { agentOfRepo } from '../../../protocol/run-filter.ts'
 import { SelectField, TextField } from '../../elements/field.tsx'
 import { config } from '../state/records.ts'
 
@@ -30,7 +32,19 @@ export function choiceOf({ provider, model, effort }: AgentSelection): RunAgentC
   }
 }
 
-export function AgentFields({ selection }: { readonly selection: AgentSelection }) {
+/** The agent of a new run or a retry, unless a person chooses one. */
+export function usualAgent(repo: string | undefined, chosen?: RunAgentChoice): string {
+  if (config.value === undefined) return 'As configured'
+  return productName(chosen?.provider ?? agentOfRepo(repo, config.value))
+}
+
+interface AgentFieldsProps {
+  readonly selection: AgentSelection
+  /** The agent that works when nobody chooses one. */
+  readonly usual: string
+}
+
+export function AgentFields({ selection, usual }: AgentFieldsProps) {
   const agent = config.value?.agent
   return (
     <>
@@ -42,7 +56,7 @@ export function AgentFields({ selection }: { readonly selection: AgentSelection 
             selection.provider.value = value
           }}
           options={[
-            ['', `${AGENTS[agent?.provider ?? 'agentA'].productName}, or the repository’s`],
+            ['', usual],
             ...Object.values(AGENTS).map((each) => [each.provider, each.productName] as const),
           ]}
         />

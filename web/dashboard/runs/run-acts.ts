@@ -8,6 +8,7 @@ import { navigate } from '../../router.ts'
 import { runAddress } from '../addresses.ts'
 import { host } from '../state/host.ts'
 import { runs, workers } from '../state/records.ts'
+import { usualAgent } from './agent-fields.tsx'
 import { askRunOptions } from './run-options.tsx'
 import { type RunAct, type RunFacts, whyNot } from './run-rules.ts'
 import { workedWords } from './worked-words.ts'
@@ -87,10 +88,11 @@ async function cancel(run: Run): Promise<void> {
   if (isAgreed) await host.cancelRun({ id })
 }
 
-const retry = ({ id, ticket }: Run): Promise<void> =>
+const retry = ({ id, ticket, agent }: Run): Promise<void> =>
   askRunOptions({
     title: `Retry ${ticket.identifier}`,
     lead: ticket.title,
+    usual: usualAgent(ticket.repo, agent),
     act: 'Retry run',
     busyWord: 'Retrying',
     hint: 'Words for the agent; empty keeps those of the run.',
@@ -99,10 +101,11 @@ const retry = ({ id, ticket }: Run): Promise<void> =>
     },
   })
 
-const followUp = ({ id, ticket }: Run): Promise<void> =>
+const followUp = ({ id, ticket, agent }: Run): Promise<void> =>
   askRunOptions({
     title: `Send a follow-up to ${ticket.identifier}`,
     lead: 'The agent rebases the pull request, solves conflicts and answers its reviews.',
+    usual: usualAgent(ticket.repo, agent),
     act: 'Send follow-up',
     busyWord: 'Sending',
     hint: 'What the agent shall do besides.',

@@ -12,6 +12,8 @@ export interface RunQuestion {
   /** `Start a run of ENG-12` */
   readonly title: string
   readonly lead: string
+  /** The agent that works when nobody chooses one. */
+  readonly usual: string
   readonly act: string
   readonly busyWord: string
   readonly hint: string
@@ -58,7 +60,7 @@ function RunOptionsForm({ question, close }: { readonly question: RunQuestion; r
         }}
         autoFocus
       />
-      <AgentFields selection={selection} />
+      <AgentFields selection={selection} usual={question.usual} />
     </FormDialog>
   )
 }

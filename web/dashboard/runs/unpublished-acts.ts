@@ -4,6 +4,7 @@ import type { Run } from '../../../protocol/run.ts'
 import { askBefore } from '../../elements/dialog.tsx'
 import { showOutcome } from '../../elements/toasts.ts'
 import { host } from '../state/host.ts'
+import { usualAgent } from './agent-fields.tsx'
 import { askRunOptions } from './run-options.tsx'
 
 /** Without words for its agent, a retry publishes the work that is done. */
@@ -24,10 +25,11 @@ export async function publishAnyway({ id, ticket, foundKeys = [] }: Run): Promis
   showOutcome(`The work of ${ticket.identifier} is published as soon as its worker is free.`)
 }
 
-export const askAgain = ({ id, ticket }: Run): Promise<void> =>
+export const askAgain = ({ id, ticket, agent }: Run): Promise<void> =>
   askRunOptions({
     title: `Ask the agent of ${ticket.identifier} again`,
     lead: 'Its work is done, and only not published. The agent works again, and is paid again.',
+    usual: usualAgent(ticket.repo, agent),
     act: 'Ask the agent',
     busyWord: 'Asking',
     hint: 'What the agent shall do. Without words, the work is only published.',

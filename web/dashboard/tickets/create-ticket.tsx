@@ -7,7 +7,7 @@ import { CheckField, SelectField, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
-import { AgentFields, choiceOf, useAgentSelection } from '../runs/agent-fields.tsx'
+import { AgentFields, choiceOf, useAgentSelection, usualAgent } from '../runs/agent-fields.tsx'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
 import { PRIORITY_NAMES } from './priority-names.ts'
@@ -119,7 +119,12 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
           labels.value = text
         }}
       />
-      {isStarted.value && <AgentFields selection={selection} />}
+      {isStarted.value && (
+        <AgentFields
+          selection={selection}
+          usual={repo.value === '' ? `${usualAgent(undefined)}, or the repository’s` : usualAgent(repo.value)}
+        />
+      )}
       <CheckField
         label="Start a run now"
         hint="It is put into the first eligible state. Otherwise it waits where no run begins by itself."

@@ -2,6 +2,7 @@
 import type { Ticket } from '../../../protocol/run.ts'
 import { showOutcome } from '../../elements/toasts.ts'
 import { runAddress } from '../addresses.ts'
+import { usualAgent } from '../runs/agent-fields.tsx'
 import { askRunOptions } from '../runs/run-options.tsx'
 import { host } from '../state/host.ts'
 
@@ -9,6 +10,7 @@ export const askForRun = (ticket: Ticket): Promise<void> =>
   askRunOptions({
     title: `Start a run of ${ticket.identifier}`,
     lead: ticket.title,
+    usual: usualAgent(ticket.repo),
     act: 'Start run',
     busyWord: 'Starting',
     hint: 'Words for the agent besides the ticket.',

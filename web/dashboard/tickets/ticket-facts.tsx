@@ -1,12 +1,13 @@
 /** The facts of a ticket beside its text. */
 import type { ComponentChildren } from 'preact'
-import { priorityWord } from '../../../client/priorities.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { Icon } from '../../elements/icon.tsx'
 import { Moment } from '../../elements/moments.tsx'
 import { decodeOrKeep } from '../../text/decode.ts'
 import { ticketAddress } from '../addresses.ts'
 import { tickets } from '../state/records.ts'
+
+import { PRIORITY_NAMES } from './priority-names.ts'
 
 const PAGE = /^https?:/
 
@@ -16,7 +17,7 @@ export function TicketFacts({ ticket }: { readonly ticket: Ticket }) {
     <aside class="card padded ticket-facts" aria-label={`Facts about ${ticket.identifier}`}>
       <dl class="facts">
         <Fact name="State">{state}</Fact>
-        <Fact name="Priority">{priorityWord(priority) ?? 'none'}</Fact>
+        <Fact name="Priority">{PRIORITY_NAMES[priority]}</Fact>
         <Fact name="Repository">{repo ?? <span class="quiet">by its project and labels</span>}</Fact>
         <Fact name="Labels">
           {labels.length === 0 ? (

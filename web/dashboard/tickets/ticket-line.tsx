@@ -1,7 +1,6 @@
 /** A ticket in the list. A ticket without a run asks the host for the reason once it stays in view. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { priorityWord } from '../../../client/priorities.ts'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
@@ -9,8 +8,10 @@ import { Glyph, glyphWord } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
 import { runAddress, ticketAddress } from '../addresses.ts'
 import { Cure } from '../gates/gate-list.tsx'
+import { waitWords } from '../overview/queue-groups.ts'
 import { host } from '../state/host.ts'
 import { tracker } from '../state/records.ts'
+import { PRIORITY_NAMES } from './priority-names.ts'
 import { askForRun } from './run-ticket.tsx'
 import type { TicketRow } from './ticket-rows.ts'
 
@@ -36,7 +37,7 @@ export function TicketLine({ row, isChosen }: { readonly row: TicketRow; readonl
         {state}
       </span>
       <span class={`ticket-priority ${priority === 1 ? 'tone-bad' : 'quiet'}`} role="cell">
-        {priorityWord(priority) ?? <span class="faint">–</span>}
+        {priority === 0 ? <span class="faint">–</span> : PRIORITY_NAMES[priority]}
       </span>
       <span class="ticket-labels" role="cell" title={labels.join(', ')}>
         {labels.slice(0, LABELS_MAX).map((label) => (
@@ -64,11 +65,11 @@ export function TicketLine({ row, isChosen }: { readonly row: TicketRow; readonl
 }
 
 function RunWords({ run }: { readonly run: Run }) {
-  const { id, status, queueReason } = run
-  const words = status === 'queued' ? (queueReason ?? 'next') : glyphWord(status)
+  const { id, status } = run
+  const words = status === 'queued' ? waitWords(run) : glyphWord(status)
   return (
-    <a class={status === 'queued' ? 'quiet' : ''} href={runAddress(id)} title={words}>
-      {status === 'queued' && queueReason === undefined ? 'Queued, next' : words}
+    <a class={status === 'queued' ? 'quiet' : ''} href={runAddress(id)} title={run.queueReason ?? words}>
+      {words}
     </a>
   )
 }

@@ -6,6 +6,7 @@ import { Section } from '../../elements/page-head.tsx'
 import { Failure } from '../../elements/placeholder.tsx'
 import { formatMoney } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
+import { waitWords } from '../overview/queue-groups.ts'
 import { host } from '../state/host.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
@@ -49,8 +50,8 @@ export function TicketRuns({ ticket }: { readonly ticket: Ticket }) {
 }
 
 function RunLine({ run }: { readonly run: Run }) {
-  const { id, status, createdAt, startedAt, finishedAt, queueReason, error, result, costTotals } = run
-  const words = status === 'queued' ? queueReason : (error ?? result?.summary)
+  const { id, status, createdAt, startedAt, finishedAt, error, result, costTotals } = run
+  const words = status === 'queued' ? waitWords(run) : (error ?? result?.summary)
   return (
     <tr>
       <td class="nowrap">
