@@ -3,9 +3,9 @@
  *
  * The host asks the filter of each stored run, and a page of each run that is pushed to it, so that both agree.
  */
-import type { AgentProvider } from './agents/registry.ts'
-import type { ServiceConfig } from './config.ts'
+import { fingerprintOf } from './fingerprint.ts'
 import type { Run, RunStatus } from './run.ts'
+import { type AgentSettings, agentOf } from './run-agent.ts'
 
 /** Absent fields leave every run. */
 export interface RunFilter {
@@ -24,8 +24,6 @@ export interface RunFilter {
   readonly since?: string | undefined
   readonly until?: string | undefined
 }
-
-export type AgentSettings = Pick<ServiceConfig, 'agent' | 'repos'>
 
 export function createRunFilter(filter: RunFilter, settings: AgentSettings): (run: Run) => boolean {
   const { status, ticket, repo, agent, worker, failure } = filter
@@ -53,36 +51,10 @@ function hasWords({ id, ticket, error = '' }: Run, words: readonly string[]): bo
   return words.every((word) => text.includes(word))
 }
 
-/** The agent that worked on the run last, or else will: a person's choice precedes that of the repository. */
-export function agentOf({ costs, agent, ticket }: Run, settings: AgentSettings): string {
-  return costs.at(-1)?.provider ?? agent?.provider ?? agentOfRepo(ticket.repo, settings)
-}
-
-/** The agent of a repository's runs for which nobody chose another. */
-export function agentOfRepo(repo: string | undefined, { agent, repos }: AgentSettings): AgentProvider {
-  return (repo === undefined ? undefined : repos[repo]?.agent) ?? agent.provider
-}
-
 // ---- failures ----------------------------------------------------------------------------------------------------
 
 export const failureOf = ({ status, error }: Pick<Run, 'status' | 'error'>): string | undefined =>
   status === 'failed' && error !== undefined ? fingerprintOf(error) : undefined
-
-export const FINGERPRINT_CHARS_MAX = 200
-
-/** The words of a failure without what differs from run to run, so that equal failures are counted as one. */
-export function fingerprintOf(error: string): string {
-  return error
-    .slice(0, 4 * FINGERPRINT_CHARS_MAX)
-    .replace(/\b[0-9a-f]{8}-[0-9a-f-]{27}\b/gi, '…')
-    .replace(/\b(?=[a-f\d]*\d)[a-f\d]{7,64}\b/gi, '…')
-    .replace(/(?:\/[\w.@+-]+){2,}\/?/g, '…')
-    .replace(/\b[A-Z][A-Z\d]+-\d+\b/g, '…')
-    .replace(/\d+(?:[.:,]\d+)*/g, '…')
-    .replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, FINGERPRINT_CHARS_MAX)
-}
 
 // ---- order -------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 /** The parameters of a list of runs and of its summary, and the summary itself. */
 import Type, { type Static } from 'typebox'
+import { FINGERPRINT_CHARS_MAX } from './fingerprint.ts'
 import { LIST_LIMIT_MAX, NAME_CHARS_MAX, RUN_SUMMARY_NAMES_MAX, RUNS_SKIPPED_MAX } from './limits.ts'
 import { RunStatus } from './run.ts'
-import { FINGERPRINT_CHARS_MAX, RUN_SORTS } from './run-filter.ts'
+import { RUN_SORTS } from './run-filter.ts'
 import {
   boundedList,
   Count,

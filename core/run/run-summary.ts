@@ -1,13 +1,8 @@
 /** Adds up runs, one at a time: how many a filter finds, which failures are equal, and what the runs differ in. */
 import { RUN_SUMMARY_NAMES_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
-import {
-  type AgentSettings,
-  agentOf,
-  createRunFilter,
-  failureOf,
-  type RunFilter,
-} from '../../protocol/run-filter.ts'
+import { type AgentSettings, agentOf } from '../../protocol/run-agent.ts'
+import { createRunFilter, failureOf, type RunFilter } from '../../protocol/run-filter.ts'
 import type { RunSummary } from '../../protocol/run-query.ts'
 
 interface EqualFailures {

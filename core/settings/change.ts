@@ -6,12 +6,12 @@
  * lacks an address, a port or a file.
  */
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
+import { isObject, mergePatch } from '../../protocol/merge-patch.ts'
 import type { CredentialChange } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isJsonEqual } from './json-equal.ts'
 import { checkJsonSafety } from './json-safety.ts'
 import { type FindTlsFault, requireOpenListeners } from './listeners.ts'
-import { isObject, mergePatch } from '../../protocol/merge-patch.ts'
 import { objectWith, valueAt } from './path.ts'
 import { guardCredentials } from './protected-keys.ts'
 import { readConfig } from './read.ts'

@@ -5,9 +5,9 @@
  * (`1e999` parses as infinity and is written back as `null`), and lone surrogates, which do not survive UTF-8.
  */
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
+import { isObject } from '../../protocol/merge-patch.ts'
 import { problemAt } from '../../protocol/schema-errors.ts'
 import { no, type Result, yes } from '../result.ts'
-import { isObject } from '../../protocol/merge-patch.ts'
 
 export function checkJsonSafety(value: unknown): Result<true> {
   const fault = findFault(value, [], { keysLeft: JSON_KEYS_MAX })

@@ -7,10 +7,10 @@
  */
 import { type CompletedConfig, completeConfig } from '../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
+import { isObject } from '../../protocol/merge-patch.ts'
 import { no, type Result, yes } from '../result.ts'
 import { checkJsonSafety } from './json-safety.ts'
 import { findJsonSyntaxError } from './json-syntax-error.ts'
-import { isObject } from '../../protocol/merge-patch.ts'
 
 export function readConfig(text: string | undefined): Result<CompletedConfig> {
   if (text === undefined) return complete({})

@@ -1,10 +1,10 @@
 /** Configurations for tests: small explicit ones, and arbitrary valid ones. */
 import fc from 'fast-check'
 import { renderConfig } from '../../core/settings/change.ts'
-import { mergePatch } from '../../protocol/merge-patch.ts'
 import { objectWith } from '../../core/settings/path.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { type CompletedConfig, SECRET_PATHS, type StoredConfig } from '../../protocol/config.ts'
+import { mergePatch } from '../../protocol/merge-patch.ts'
 
 /** Returns the configuration as the service reads it from such a file. */
 export function createConfig(stored: unknown = {}): CompletedConfig {

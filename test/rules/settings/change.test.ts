@@ -4,10 +4,10 @@ import fc from 'fast-check'
 import { no } from '../../../core/result.ts'
 import { type DecidedChange, decideChange, renderConfig } from '../../../core/settings/change.ts'
 import { isJsonEqual } from '../../../core/settings/json-equal.ts'
-import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { valueAt } from '../../../core/settings/path.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import { CREDENTIAL_PATHS, configDefaults, RESTART_PATHS } from '../../../protocol/config.ts'
+import { mergePatch } from '../../../protocol/merge-patch.ts'
 import {
   anySecretPaths,
   anyStoredConfig,

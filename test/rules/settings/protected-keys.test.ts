@@ -1,10 +1,10 @@
 /** Credentials do not change by patch, however the patch is spelled. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { objectWith, valueAt } from '../../../core/settings/path.ts'
 import { guardCredentials } from '../../../core/settings/protected-keys.ts'
 import { CREDENTIAL_PATHS } from '../../../protocol/config.ts'
+import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { secretFor, withSecrets } from '../../support/sample-configs.ts'
 
 const stored = withSecrets({ tracker: { pollSeconds: 5 }, server: { port: 1 } }, [

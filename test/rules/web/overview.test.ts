@@ -1,8 +1,8 @@
 /** The overview's rules: equal failures are one entry, one reason is said once, a track a worker. */
 import { describe, expect, jest, test } from '@jest/globals'
 import { newestLine } from '../../../client/newest-line.ts'
+import { fingerprintOf } from '../../../protocol/fingerprint.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
-import { fingerprintOf } from '../../../protocol/run-filter.ts'
 import { attentionEntries, wordsOf } from '../../../web/dashboard/overview/attention-entries.ts'
 import { flowTracks } from '../../../web/dashboard/overview/flow.ts'
 import { LeavingRuns } from '../../../web/dashboard/overview/leaving.ts'

@@ -1,7 +1,7 @@
 /** The accounts that the host works with: connected, mended and disconnected here. No credential is ever shown. */
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { type AgentSettings, agentOf } from '../../../protocol/run-filter.ts'
+import { type AgentSettings, agentOf } from '../../../protocol/run-agent.ts'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { countOf } from '../../text/amounts.ts'

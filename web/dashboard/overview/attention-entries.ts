@@ -1,8 +1,8 @@
 /** Entries of "needs you": equal failures are one entry, and each entry says what happened and why. */
 import { productName } from '../../../client/agent-names.ts'
 import type { AttentionItem, AttentionKind } from '../../../protocol/attention.ts'
+import { fingerprintOf } from '../../../protocol/fingerprint.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { fingerprintOf } from '../../../protocol/run-filter.ts'
 import { formatInstant } from '../../text/times.ts'
 
 export interface AttentionEntry {

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { productName } from '../../../client/agent-names.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { agentOf } from '../../../protocol/run-filter.ts'
+import { agentOf } from '../../../protocol/run-agent.ts'
 import { Button } from '../../elements/button.tsx'
 import { Age, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { productName } from '../../../client/agent-names.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { agentOf } from '../../../protocol/run-filter.ts'
+import { agentOf } from '../../../protocol/run-agent.ts'
 import { formatMoney } from '../../text/amounts.ts'
 import { shortenMiddle } from '../../text/shorten.ts'
 import { ticketAddress, workerAddress } from '../addresses.ts'

@@ -3,7 +3,7 @@ import { type Signal, useSignal } from '@preact/signals'
 import { productName } from '../../../client/agent-names.ts'
 import { AGENTS } from '../../../protocol/agents/registry.ts'
 import type { RunAgentChoice } from '../../../protocol/run.ts'
-import { agentOfRepo } from '../../../protocol/run-filter.ts'
+import { agentOfRepo } from '../../../protocol/run-agent.ts'
 import { SelectField, TextField } from '../../elements/field.tsx'
 import { config } from '../state/records.ts'
 

@@ -5,7 +5,7 @@ import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age, Span } from '../../elements/moments.tsx'
 import { formatMoney } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
-import { waitWords } from '../overview/queue-groups.ts'
+import { RunOutcome } from './run-outcome.tsx'
 import { marked, toggleMark } from './selection.ts'
 
 export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChosen: boolean }) {
@@ -52,20 +52,5 @@ export function RunLine({ run, isChosen }: { readonly run: Run; readonly isChose
         <Age since={run.createdAt} />
       </span>
     </div>
-  )
-}
-
-/** The end of a run, or why it waits. */
-export function RunOutcome({ run }: { readonly run: Run }) {
-  const { prState, pull, error, status, waitReason } = run
-  if (status === 'queued') return <span class="quiet">{waitWords(run)}</span>
-  if (waitReason !== undefined) return <span class="quiet">{waitReason}</span>
-  if (status === 'failed') return <code class="tone-bad">{error}</code>
-  if (prState === undefined) return status === 'completed' ? <span class="faint">no pull request</span> : null
-  return (
-    <>
-      <Glyph name={prState} /> {pull === undefined ? '' : `#${pull.number} `}
-      <span class="quiet">{glyphWord(prState).toLowerCase()}</span>
-    </>
   )
 }

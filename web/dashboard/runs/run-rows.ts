@@ -1,6 +1,7 @@
 /** The list of runs as the address asks for it: which runs, in what order, and which of the known ones belong there. */
 import type { Run, RunStatus } from '../../../protocol/run.ts'
-import { type AgentSettings, createRunFilter, RUN_SORTS, type RunSort } from '../../../protocol/run-filter.ts'
+import type { AgentSettings } from '../../../protocol/run-agent.ts'
+import { createRunFilter, RUN_SORTS, type RunSort } from '../../../protocol/run-filter.ts'
 import type { RunSummaryQuery } from '../../../protocol/run-query.ts'
 import { midnightBefore } from '../../text/days.ts'
 

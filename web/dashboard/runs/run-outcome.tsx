@@ -1,0 +1,18 @@
+/** The end of a run, or why it waits, in a row. */
+import type { Run } from '../../../protocol/run.ts'
+import { Glyph, glyphWord } from '../../elements/glyph.tsx'
+import { waitWords } from '../overview/queue-groups.ts'
+
+export function RunOutcome({ run }: { readonly run: Run }) {
+  const { prState, pull, error, status, waitReason } = run
+  if (status === 'queued') return <span class="quiet">{waitWords(run)}</span>
+  if (waitReason !== undefined) return <span class="quiet">{waitReason}</span>
+  if (status === 'failed') return <code class="tone-bad">{error}</code>
+  if (prState === undefined) return status === 'completed' ? <span class="faint">no pull request</span> : null
+  return (
+    <>
+      <Glyph name={prState} /> {pull === undefined ? '' : `#${pull.number} `}
+      <span class="quiet">{glyphWord(prState).toLowerCase()}</span>
+    </>
+  )
+}
