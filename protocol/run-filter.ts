@@ -4,7 +4,7 @@
  * The host asks the filter of each stored run, and a page of each run that is pushed to it, so that both agree.
  */
 import { fingerprintOf } from './fingerprint.ts'
-import type { Run, RunStatus } from './run.ts'
+import type { PullState, Run, RunStatus } from './run.ts'
 import { type AgentSettings, agentOf } from './run-agent.ts'
 
 /** Absent fields leave every run. */
@@ -23,16 +23,20 @@ export interface RunFilter {
   /** Instants of creation; the second one is excluded. */
   readonly since?: string | undefined
   readonly until?: string | undefined
+  /** The earliest instant of the run's end. */
+  readonly endedSince?: string | undefined
+  readonly prState?: readonly PullState[] | undefined
 }
 
 export function createRunFilter(filter: RunFilter, settings: AgentSettings): (run: Run) => boolean {
-  const { status, ticket, repo, agent, worker, failure } = filter
+  const { status, ticket, repo, agent, worker, failure, prState } = filter
   const words = (filter.q ?? '').toLowerCase().split(/\s+/).filter(Boolean)
   const since = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
   const until = filter.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(filter.until)
-  const isInTime = ({ createdAt }: Run): boolean => {
+  const endedSince = filter.endedSince === undefined ? undefined : Date.parse(filter.endedSince)
+  const isInTime = ({ createdAt, finishedAt = '' }: Run): boolean => {
     const at = Date.parse(createdAt)
-    return at >= since && at < until
+    return at >= since && at < until && (endedSince === undefined || Date.parse(finishedAt) >= endedSince)
   }
   return (run) =>
     (status === undefined || status.includes(run.status)) &&
@@ -41,7 +45,8 @@ export function createRunFilter(filter: RunFilter, settings: AgentSettings): (ru
     (agent === undefined || agentOf(run, settings) === agent) &&
     (worker === undefined || run.sandbox.workerName === worker) &&
     (failure === undefined || failureOf(run) === failure) &&
-    ((filter.since === undefined && filter.until === undefined) || isInTime(run)) &&
+    (prState === undefined || (run.prState !== undefined && prState.includes(run.prState))) &&
+    isInTime(run) &&
     hasWords(run, words)
 }
 

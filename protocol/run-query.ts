@@ -2,7 +2,7 @@
 import Type, { type Static } from 'typebox'
 import { FINGERPRINT_CHARS_MAX } from './fingerprint.ts'
 import { LIST_LIMIT_MAX, NAME_CHARS_MAX, RUN_SUMMARY_NAMES_MAX, RUNS_SKIPPED_MAX } from './limits.ts'
-import { RunStatus } from './run.ts'
+import { PullState, RunStatus } from './run.ts'
 import { RUN_SORTS } from './run-filter.ts'
 import {
   boundedList,
@@ -25,6 +25,8 @@ const filterFields = {
   failure: Type.Optional(nonEmptyText(FINGERPRINT_CHARS_MAX, 'A failure of the summary.')),
   since: Type.Optional(Instant),
   until: Type.Optional(Instant),
+  endedSince: Type.Optional(Instant),
+  prState: Type.Optional(boundedList(PullState, 4)),
 }
 
 export const RunListQuery = Type.Object({

@@ -151,8 +151,8 @@ function indexed({ status, ticket, before }: RunListQuery): RunQuery {
   }
 }
 
-const isSearch = ({ q, repo, agent, worker, failure, since, until }: RunListQuery): boolean =>
-  [q, repo, agent, worker, failure, since, until].some((each) => each !== undefined)
+const INDEXED: readonly string[] = ['limit', 'before', 'status', 'ticket', 'sort']
+const isSearch = (query: RunListQuery): boolean => Object.keys(query).some((name) => !INDEXED.includes(name))
 
 interface RunReading<T> {
   readonly query: RunQuery

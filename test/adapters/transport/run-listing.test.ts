@@ -71,6 +71,8 @@ function addDays(server: TestServer, count: number): Run[] {
       ticket: { ...run.ticket, title: `Toast ${at + 1}`, repo: at % 2 === 0 ? 'api' : 'web' },
       sandbox: { workerName: at % 4 === 0 ? 'wren' : 'kestrel' },
       costTotals: { ...costTotals, byModel: [], estimated: false, costUsd: at },
+      ...((at + 1) % 300 === 0 ? { finishedAt: '2026-11-21T23:00:00.000Z' } : {}),
+      ...((at + 1) % 200 === 0 ? { prState: 'draft' as const } : {}),
       ...(run.status === 'failed' ? { error: `Cannot read /srv/${at}/x/y of ENG-${at}` } : {}),
     }
     server.hostApi.runsById.set(run.id, changed)
@@ -89,6 +91,8 @@ test.each([
   ['since=2026-11-21T23:54:00.000Z&status=failed', [999]],
   ['until=2026-11-20T00:06:00.000Z', [3, 2, 1]],
   ['since=2026-11-20T00:03:00.000Z&until=2026-11-20T00:06:00.000Z&limit=9', [3]],
+  ['endedSince=2026-11-21T23:00:00.000Z', [900, 600, 300]],
+  ['prState=open&prState=draft&limit=2', [1_000, 800]],
   ['sort=oldest&limit=3', [1, 2, 3]],
   ['sort=cost&limit=3&skip=2', [998, 997, 996]],
   ['sort=cost&limit=2&repo=web&until=2026-11-21T00:00:00.000Z', [500, 498]],

@@ -26,7 +26,7 @@ test('filters narrow the list, each and together', () => {
 test('days of the address are local days, the last one included', () => {
   const iso = (day: number) => new Date(2026, 10, day).toISOString()
   expect(asked('since=2026-11-09&until=2026-11-12').filter).toEqual({ since: iso(9), until: iso(13) })
-  expect(asked('since=today').filter).toEqual({ since: iso(20) })
+  expect(asked('since=today&ended=today').filter).toEqual({ since: iso(20), endedSince: iso(20) })
   expect(asked('since=7d').filter).toEqual({ since: iso(14) })
   expect(asked('since=soon&until=&sort=best')).toEqual({
     words: { since: 'soon' },

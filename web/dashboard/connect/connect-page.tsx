@@ -7,7 +7,7 @@ import { Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { countOf } from '../../text/amounts.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
-import { attention, config, runs, tickets, tracker, workers } from '../state/records.ts'
+import { arePullsRead, attention, config, runs, tickets, tracker, workers } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { AccountCard } from './account-card.tsx'
 import { type Account, accountsOf } from './accounts.ts'
@@ -59,7 +59,7 @@ function lossOf({ provider, title }: Account, unfinished: readonly Run[], settin
     case 'tracker':
       return `${countOf(tickets.value.length, 'eligible ticket')} can no longer become a run. ${goOn(unfinished.length)} without moving their tickets.`
     case 'codehost':
-      return `${countOf(unfinished.length, 'unfinished run')} cannot push, and ${countOf(totals.value.openPulls, 'open pull request')} cannot be read, reviewed or merged here.`
+      return `${countOf(unfinished.length, 'unfinished run')} cannot push, and ${arePullsRead.value ? countOf(totals.value.openPulls, 'open pull request') : 'open pull requests'} cannot be read, reviewed or merged here.`
     case 'storage':
       return ''
     default: {

@@ -61,7 +61,7 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
         count={sum.completedToday}
         number={countOfToday(sum.completedToday)}
         word="Completed today"
-        to="/runs?status=completed"
+        to="/runs?status=completed&ended=today"
         tone="good"
       />
       {/* Both figures share a text, so that a long number moves the second on. */}
@@ -70,14 +70,14 @@ function FlowPicture({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
           count={sum.failedToday}
           number={countOfToday(sum.failedToday)}
           word="Failed"
-          to="/runs?status=failed"
+          to="/runs?status=failed&ended=today"
           tone="bad"
         />
         <FigureLink
           count={sum.cancelledToday}
           number={countOfToday(sum.cancelledToday)}
           word="Cancelled"
-          to="/runs?status=cancelled"
+          to="/runs?status=cancelled&ended=today"
           gap={12}
         />
       </text>

@@ -82,6 +82,11 @@ export function RunFilters({ asked: { words, sort }, summary, search }: RunFilte
         change={(chosen) => changeQuery({ sort: chosen === 'newest' ? undefined : chosen })}
         options={SORTS}
       />
+      {words.ended !== undefined && (
+        <Button small act={() => changeQuery({ ended: undefined })}>
+          {words.ended === 'today' ? 'Ended today' : `Ended since ${words.ended}`} ×
+        </Button>
+      )}
       {failure !== undefined && (
         <Button small act={() => changeQuery({ failure: undefined })}>
           Failed with “{failure.slice(0, 40)}” ×

@@ -5,8 +5,18 @@ import { createRunFilter, RUN_SORTS, type RunSort } from '../../../protocol/run-
 import type { RunSummaryQuery } from '../../../protocol/run-query.ts'
 import { midnightBefore } from '../../text/days.ts'
 
-/** As in the query of the address; `since` and `until` are local days there, or `today`, or the last days: `7d`. */
-export const RUN_FILTERS = ['status', 'repo', 'agent', 'worker', 'q', 'failure', 'since', 'until'] as const
+/** As in the query of the address; times are local days there, or `today`, or the last days: `7d`. */
+export const RUN_FILTERS = [
+  'status',
+  'repo',
+  'agent',
+  'worker',
+  'q',
+  'failure',
+  'since',
+  'until',
+  'ended',
+] as const
 export type RunFilterName = (typeof RUN_FILTERS)[number]
 
 export interface AskedRuns {
@@ -20,8 +30,9 @@ export function askedOf(query: URLSearchParams, now: number): AskedRuns {
   const words: AskedRuns['words'] = Object.fromEntries(
     RUN_FILTERS.flatMap((name) => (query.get(name) ? [[name, query.get(name) ?? '']] : [])),
   )
-  const { status, since, until, ...others } = words
+  const { status, since, until, ended, ...others } = words
   const from = since === undefined ? undefined : beginOf(since, now)
+  const end = ended === undefined ? undefined : beginOf(ended, now)
   const to = until === undefined ? undefined : midnightOf(until, 1)
   return {
     words,
@@ -30,6 +41,7 @@ export function askedOf(query: URLSearchParams, now: number): AskedRuns {
       // The host refuses words that are no status.
       ...(status === undefined ? {} : { status: status.split(',') as RunStatus[] }),
       ...(from === undefined ? {} : { since: new Date(from).toISOString() }),
+      ...(end === undefined ? {} : { endedSince: new Date(end).toISOString() }),
       ...(to === undefined ? {} : { until: new Date(to).toISOString() }),
     },
     sort: RUN_SORTS.find((sort) => sort === query.get('sort')) ?? 'newest',

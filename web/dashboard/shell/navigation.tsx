@@ -7,6 +7,7 @@ import { ageOf, formatShortAge } from '../../text/times.ts'
 import { findPage } from '../pages.ts'
 import { live } from '../state/live.ts'
 import { config, health, isLoaded, tracker } from '../state/records.ts'
+import { trackerName } from '../tracker-words.ts'
 import { openPalette } from './palette.tsx'
 import { type NavigationPlace, PLACES } from './places.ts'
 
@@ -53,6 +54,7 @@ function PlaceLink({ place, isCurrent }: { readonly place: NavigationPlace; read
       <span class="word">{place.title}</span>
       {count > 0 && (
         <span class={`place-count${place.isUrgent ? ' urgent' : ''}`}>
+          {place.isPartial?.() === true && '≥'}
           {formatCount(count)}
           {place.isUrgent && <span class="visually-hidden"> need you</span>}
         </span>
@@ -94,7 +96,7 @@ function Connection() {
       {isLoaded.value && (
         <div class="word">
           {tracker.value.state === 'connected'
-            ? `${config.value?.tracker.driver ?? 'Tracker'} polled ${polled === undefined ? 'never' : `${formatShortAge(polled)} ago`}`
+            ? `${trackerName(config.value?.tracker.driver)} polled ${polled === undefined ? 'never' : `${formatShortAge(polled)} ago`}`
             : `Tracker ${tracker.value.state}`}
         </div>
       )}

@@ -2,7 +2,7 @@
 import type { IconName } from '../../elements/icon.tsx'
 import type { PlaceName } from '../pages.ts'
 import { totals } from '../state/current-totals.ts'
-import { tickets } from '../state/records.ts'
+import { arePullsRead, tickets } from '../state/records.ts'
 
 export interface NavigationPlace {
   readonly name: PlaceName
@@ -11,6 +11,8 @@ export interface NavigationPlace {
   readonly icon: IconName
   readonly keys: string
   readonly count?: () => number
+  /** Whether the count may still grow, because not everything is read. */
+  readonly isPartial?: () => boolean
   /** The count says that a person is needed. */
   readonly isUrgent?: boolean
   /** Shown in the bar below on narrow screens. */
@@ -36,6 +38,7 @@ export const PLACES: readonly NavigationPlace[] = [
     icon: 'pulls',
     keys: 'g p',
     count: () => totals.value.openPulls,
+    isPartial: () => !arePullsRead.value,
     isInBar: true,
   },
   {

@@ -1,5 +1,6 @@
 /**
- * Reads the runs that a hello leaves out and the overview tells of: those that ended today, and those that need a person.
+ * Reads the runs that a hello leaves out and the pages tell of: those that ended today, those with an open pull request,
+ * and those that need a person.
  *
  * Requests follow one another, and each hello begins anew. The first load does not contain this file.
  */
@@ -9,10 +10,11 @@ import type { AttentionItem } from '../../../protocol/attention.ts'
 import { midnightBefore } from '../../text/days.ts'
 import { host } from './host.ts'
 import { loadRun } from './live.ts'
-import { addRuns, attention, hellos, isTodayRead, runs } from './records.ts'
+import { addRuns, arePullsRead, attention, hellos, isTodayRead, runs } from './records.ts'
 
 /** More entries than a person reads. */
 const NAMED_MAX = 200
+const PAGE = 200
 
 export function readMissingRuns(): void {
   effect(() => {
@@ -30,6 +32,11 @@ async function readAfterHello(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return
     isTodayRead.value = isRead
   }
+  if (!arePullsRead.peek()) {
+    const isRead = await readOpenPulls(signal).catch(() => false)
+    if (signal.aborted) return
+    arePullsRead.value = isRead
+  }
   const asked = new Set<string>()
   const stop = effect(() => {
     const items = attention.value
@@ -46,6 +53,20 @@ function readToday(signal: AbortSignal): Promise<boolean> {
     before = runs.peek()
   }
   return readFinishedSince(host, midnightBefore(Date.now(), 0), onPage, { signal })
+}
+
+async function readOpenPulls(signal: AbortSignal): Promise<boolean> {
+  let last: string | undefined
+  for (;;) {
+    const before = runs.peek()
+    const page = await host.listRuns(
+      { prState: ['open', 'draft'], limit: PAGE, ...(last === undefined ? {} : { before: last }) },
+      { signal },
+    )
+    addRuns(page, before)
+    last = page.at(-1)?.id
+    if (page.length < PAGE) return true
+  }
 }
 
 async function readNamed(

@@ -29,6 +29,8 @@ export const isLoaded = signal(false)
 export const hellos = signal(0)
 /** Whether the runs that ended today are all there: a hello has the newest ended runs only. */
 export const isTodayRead = signal(false)
+/** Whether all runs with an open pull request are there. */
+export const arePullsRead = signal(false)
 
 /** Applies frames in their order, with one change of the page. */
 export function applyFrames(frames: readonly DashboardFrame[]): void {
@@ -51,7 +53,9 @@ function applyHello(hello: HelloFrame, before: ReadonlyMap<string, Run>): Map<st
   config.value = hello.config
   tracker.value = hello.linearStatus
   isLoaded.value = true
-  isTodayRead.value = hello.runs.filter(hasEnded).length < HELLO_FINISHED_RUNS
+  const hasAll = hello.runs.filter(hasEnded).length < HELLO_FINISHED_RUNS
+  isTodayRead.value = hasAll
+  arePullsRead.value = hasAll
   hellos.value += 1
   const ended = [...before].filter(([, run]) => hasEnded(run))
   return new Map([...ended, ...hello.runs.map((run) => [run.id, run] as const)])
