@@ -86,8 +86,10 @@ interface TicketMoveOptions {
 export class TicketIntake {
   readonly moves: TicketMoves
   readonly #ports: TicketIntakePorts
-  /** Tickets moved while the current poll was under way: their states in its listing may be outdated. */
+  /** Tickets moved since the current poll began: their states in its listing may be outdated. */
   #movedDuringPoll = new Set<string>()
+  /** The same for the current listing, which stays in use while the next poll is under way. */
+  #movedSinceListing = this.#movedDuringPoll
   /** Tickets created while the current poll was under way: its listing may lack them. */
   #createdDuringPoll = new Map<string, TrackedTicket>()
   /** By ticket: states it was recently moved out of, because some trackers show a move late. */
@@ -117,6 +119,7 @@ export class TicketIntake {
       allowedOrigins: (move) => this.#allowedOrigins(move),
       onAnswered: (move, how) => {
         this.#movedDuringPoll.add(move.ticketId)
+        this.#movedSinceListing.add(move.ticketId)
         this.#onMoveAnswered(move, how)
         ports.sendEvent({ type: 'tracker changed' })
       },
@@ -221,7 +224,7 @@ export class TicketIntake {
     const poll = ++this.#newestPoll
     // Another tracker was configured meanwhile, and its own poll is under way.
     const isOver = (): boolean => epoch !== trackerConnection.epoch || poll !== this.#newestPoll
-    // A move during the last poll counts until the listing of that poll is judged.
+    // The tickets of the last listing are judged first.
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
     if (isOver()) return
     this.#movedDuringPoll = new Set()
@@ -263,6 +266,7 @@ export class TicketIntake {
   #applyListing({ tickets }: TrackerListing): void {
     const isFirst = !this.#hasListing
     this.#hasListing = true
+    this.#movedSinceListing = this.#movedDuringPoll
     const created = [...this.#createdDuringPoll.values()]
     const missing = created.filter(({ ticket }) => !tickets.some((entry) => entry.ticket.id === ticket.id))
     this.#replaceListing(missing.length === 0 ? tickets : [...missing, ...tickets])
@@ -361,7 +365,7 @@ export class TicketIntake {
   /** Returns what is remembered of the ticket now. */
   #remember(ticket: Ticket, nowIso: string): TicketObservation | undefined {
     const known = this.#ports.observations.get(ticket.id)
-    if (this.moves.isMoving(ticket.id) || this.#movedDuringPoll.has(ticket.id)) return known
+    if (this.moves.isMoving(ticket.id) || this.#movedSinceListing.has(ticket.id)) return known
     if (this.#isOutdatedState(ticket)) return known
     const observed = observeTicket(known, ticket, nowIso)
     if (observed === known) return known
@@ -389,7 +393,7 @@ export class TicketIntake {
   /** Whether the host moves the ticket, or has just moved it: its listed state may be outdated. */
   #isMoveRecent(ticketId: string): boolean {
     return (
-      this.moves.isMoving(ticketId) || this.#movedDuringPoll.has(ticketId) || this.#statesLeft.has(ticketId)
+      this.moves.isMoving(ticketId) || this.#movedSinceListing.has(ticketId) || this.#statesLeft.has(ticketId)
     )
   }
 

@@ -205,6 +205,21 @@ test('a state that a tracker still shows after a move counts once the time for s
   expect(system.observations.get('a')?.state).toBe('Todo')
 })
 
+test('a listing from before a move says nothing about its ticket, also while the next poll is under way', async () => {
+  const system = await createSystem('a')
+  system.startRun('a')
+  await system.settle()
+  await system.clock.advance(TICKET_MOVE_VISIBLE_MS_MAX + 1)
+  await system.beginPoll()
+  system.setEligibleStates(['Todo'])
+  expect(system.observations.get('a')?.state).toBe('In Progress')
+  await system.endPoll()
+  system.endRun('a', 'Todo')
+  await system.settle()
+  await system.poll()
+  expect(system.runs.events).toEqual(['run a The lamp flickers'])
+})
+
 // ---- against an intake that evaluates everything ------------------------------------------------------------------
 
 const IDS = ['a', 'b']
