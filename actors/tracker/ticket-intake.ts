@@ -441,8 +441,9 @@ export class TicketIntake {
     const now = this.#ports.clock.monotonic()
     for (const [id, { until }] of this.#statesLeft) if (until <= now) this.#statesLeft.delete(id)
     // When two moves follow each other quickly, the tracker may not show the first one yet either.
-    const before = (this.#statesLeft.get(ticketId)?.states ?? []).filter((left) => !isSameName(left, state))
-    this.#statesLeft.set(ticketId, { states: [...before, from], until: now + TICKET_MOVE_VISIBLE_MS_MAX })
+    const left = new Set([...(this.#statesLeft.get(ticketId)?.states ?? []), from, known?.put ?? from])
+    const states = [...left].filter((name) => !isSameName(name, state))
+    this.#statesLeft.set(ticketId, { states, until: now + TICKET_MOVE_VISIBLE_MS_MAX })
   }
 
   /** Whether the listed state is older than a move that the tracker has already confirmed. */

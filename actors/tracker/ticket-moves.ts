@@ -32,7 +32,10 @@ export interface TicketMovesPorts extends StoredCollectionPorts {
   readonly ask: TrackerConnection['ask']
   /** The states from which the ticket may be moved; undefined allows any. */
   readonly allowedOrigins: (move: TicketMove) => readonly string[] | undefined
-  /** The tracker made the move or refused it for good, so earlier listings are outdated. */
+  /**
+   * The tracker made the move or refused it for good, so earlier listings are outdated. Also called for a move that was
+   * made although a newer one waits.
+   */
   readonly onAnswered: (move: TicketMove, how: 'moved' | 'refused') => void
 }
 
@@ -124,8 +127,9 @@ export class TicketMoves implements CommitParticipant {
     this.#retryTimers.delete(ticketId)
     this.#inFlight.add(ticketId)
     const outcome = await this.#moveTicket(move)
-    if (this.#sendNext(ticketId) || this.#pending.get(ticketId) !== move) return
-    if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
+    if (this.#sendNext(ticketId) || this.#pending.get(ticketId) !== move) {
+      if (outcome.is === 'moved' && this.#pending.has(ticketId)) this.#ports.onAnswered(move, 'moved')
+    } else if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
     else this.#finish(move, outcome.is)
   }
 

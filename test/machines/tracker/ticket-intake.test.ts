@@ -220,6 +220,20 @@ test('a listing from before a move says nothing about its ticket, also while the
   expect(system.runs.events).toEqual(['run a The lamp flickers'])
 })
 
+test('a ticket that its run took and gave back at once does not run again when the tracker shows that late', async () => {
+  const system = await createSystem('a')
+  system.startRun('a')
+  system.intake.moves.contribute()?.onCommitted()
+  system.endRun('a', 'Todo')
+  await system.settle()
+  for (const state of ['In Progress', 'Todo']) {
+    await system.clock.advance(1_000)
+    system.put(sampleTicket({ id: 'a', state }))
+    await system.poll()
+  }
+  expect(system.runs.events).toEqual(['run a The lamp flickers'])
+})
+
 // ---- against an intake that evaluates everything ------------------------------------------------------------------
 
 const IDS = ['a', 'b']
