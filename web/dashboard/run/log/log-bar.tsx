@@ -90,7 +90,6 @@ function SearchField({ view, id }: { readonly view: LogView; readonly id: string
 
   function onInput(query: string): void {
     view.finder.setQuery(query)
-    view.finder.step(0)
     changeQuery({ find: query })
   }
 

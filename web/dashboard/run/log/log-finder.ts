@@ -16,6 +16,8 @@ export class LogFinder {
   readonly #show: (id: number) => void
   /** The line of the match to come back to, when the search has begun again. */
   #kept: number | undefined
+  /** Whether the first match is to be shown, which may be in lines that are still read. */
+  #isFirstWanted = false
   #timer: ReturnType<typeof setTimeout> | undefined
 
   /** @param show brings a line into view */
@@ -28,8 +30,9 @@ export class LogFinder {
     clearTimeout(this.#timer)
   }
 
-  setQuery(query: string): void {
+  setQuery(query: string, isFirstWanted = true): void {
     clearTimeout(this.#timer)
+    this.#isFirstWanted = isFirstWanted
     this.#timer = undefined
     this.position.value = 0
     this.search.value = query === '' ? undefined : new LogSearch(this.#model, query)
@@ -41,7 +44,7 @@ export class LogFinder {
     const query = this.search.value?.query
     if (query === undefined) return
     this.#kept = this.line
-    this.setQuery(query)
+    this.setQuery(query, this.#isFirstWanted)
   }
 
   /** Searches new rows, a slice at a time. */
@@ -52,7 +55,12 @@ export class LogFinder {
     search.step(() => performance.now() > end)
     this.version.value += 1
     if (this.#kept !== undefined) this.position.value = search.positionFrom(this.#kept)
+    if (this.#isFirstWanted && search.matches.length > 0) {
+      this.#isFirstWanted = false
+      this.step(0)
+    }
     if (search.isDone) {
+      if (this.#model.lines.count > 0) this.#isFirstWanted = false
       this.#kept = undefined
       return
     }

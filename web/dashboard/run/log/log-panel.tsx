@@ -68,11 +68,12 @@ function openView(runId: string): LogView {
 
 /** Filter and search are those of the address, also when a link or the way back changes it. */
 function useQueryOfAddress(view: LogView): void {
-  const { query } = address.value
+  const { query, fragment } = address.value
   const [show, find] = [query.get('show'), query.get('find') ?? '']
   useEffect(() => view.setFilter(LOG_FILTERS.find((each) => each === show) ?? 'all'), [view, show])
   useEffect(() => {
-    if (find !== (view.finder.search.value?.query ?? '')) view.finder.setQuery(find)
+    if (find !== (view.finder.search.value?.query ?? ''))
+      view.finder.setQuery(find, parseLines(fragment) === undefined)
   }, [view, find])
 }
 

@@ -205,8 +205,13 @@ export class LogView implements RunLogListener {
 
   #show(id: number): void {
     this.isFollowing.value = false
-    if (this.model.open(id)) this.#draw()
-    this.scroller?.toRow(this.model.rowOf(id))
+    if (!this.model.open(id)) {
+      this.scroller?.toRow(this.model.rowOf(id))
+      return
+    }
+    this.#draw()
+    // The rows that were closed are drawn first.
+    setTimeout(() => this.scroller?.toRow(this.model.rowOf(id)))
   }
 
   /** The id of the chosen line, or of the first one in view. */
