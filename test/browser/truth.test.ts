@@ -26,7 +26,7 @@ test('a page claims nothing of what it has not read yet', async () => {
     await mayGoOn
     await route.continue()
   })
-  const claims = /^(No|There is no|Nothing|None)\b|no run yet|none was|\$0|^[\d,]+ (run|fact|pull)/m
+  const claims = /^(No|There is no|Nothing|None)\b|no run yet|none was|\$0\.00|^[\d,]+ (run|fact|pull)/m
   for (const path of ['/runs', '/pulls', '/costs', '/memories', '/connect']) {
     await page.goto(`${host.origin}${path}`)
     await page.getByText('Live', { exact: true }).waitFor()

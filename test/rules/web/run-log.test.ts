@@ -209,6 +209,16 @@ describe('rows of events', () => {
     expect(model.lines.text(model.findError(undefined, -1) ?? -1)).toBe('  ✕ adds the tax')
   })
 
+  test('a tool that failed is shown by its first error', () => {
+    const content = 'PASS src/a.test.ts\nFAIL src/cart.test.ts\n  expected 60000'
+    const model = modelOf([
+      assistant({ type: 'tool_use', id: 'a', name: 'Bash', input: { command: 'npm test' } }),
+      answer({ type: 'tool_result', tool_use_id: 'a', content, is_error: true }),
+    ])
+    expect(shown(model)).toEqual(['tool: Run|npm test → FAIL src/cart.test.ts'])
+    expect(model.lines.text(model.findError(undefined, 1) ?? -1)).toBe('FAIL src/cart.test.ts')
+  })
+
   test('a tool that failed has an error, whatever it printed', () => {
     const model = modelOf([
       assistant({ type: 'tool_use', id: 'a', name: 'Bash', input: { command: 'false' } }),

@@ -28,6 +28,12 @@ const TIMES = [
 ] as const
 const DAYS = 'days'
 
+/** `Completed, failed or cancelled`. */
+const wordsOf = (status: string): string => {
+  const words = status.replaceAll(',', ', ').replace(/, (\w+)$/, ' or $1')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
 const SORTS: readonly (readonly [RunSort, string])[] = [
   ['newest', 'Newest first'],
   ['oldest', 'Oldest first'],
@@ -54,7 +60,7 @@ export function RunFilters({ asked: { words, sort }, summary, search }: RunFilte
       />
       {!STATES.some(([state]) => state === status) && (
         <Button small act={() => changeQuery({ status: undefined })}>
-          {status.split(',').join(' or ')} ×
+          {wordsOf(status)} ×
         </Button>
       )}
       <input

@@ -14,3 +14,7 @@ export function isErrorLine(stream: 'stdout' | 'stderr', text: string): boolean 
   const pattern = stream === 'stderr' ? ERROR_WORDS : ERROR_BEGINNING
   return pattern.test(text) && !NO_ERROR.test(text)
 }
+
+/** Programs that an agent starts write to both streams, and their output is one text. */
+export const isErrorOfTool = (text: string): boolean =>
+  isErrorLine('stdout', text) || isErrorLine('stderr', text)

@@ -6,7 +6,7 @@ import type { IndexRange } from '../../../../client/run-log-ports.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { countOf, formatMoney, formatSize } from '../../../text/amounts.ts'
 import { cleanLine, plainText, splitLines } from './clean-text.ts'
-import { isErrorLine } from './error-lines.ts'
+import { isErrorLine, isErrorOfTool } from './error-lines.ts'
 import type { LineKind, NewLine } from './log-lines.ts'
 import { changesOfCall, type ToolOutcome, wordsOfCall, wordsOfOutcome } from './tool-words.ts'
 
@@ -142,10 +142,10 @@ interface EarlyOutcome {
 /** The lines of a tool's output. A file that was read may hold words of errors, so only programs and failures have some. */
 function outputLines(verb: string | undefined, { text, isError }: Pick<EarlyOutcome, 'text' | 'isError'>) {
   if (text.trim() === '') return []
-  const stream = isError ? 'stderr' : 'stdout'
+  const isErrorIn = isError ? isErrorOfTool : (line: string) => isErrorLine('stdout', line)
   const lines = splitLines(text.trimEnd()).map((line) => ({
     text: line,
-    isError: (isError || verb === 'Run') && isErrorLine(stream, plainText(line)),
+    isError: (isError || verb === 'Run') && isErrorIn(plainText(line)),
   }))
   const [first] = lines
   if (isError && first !== undefined && !lines.some((line) => line.isError)) first.isError = true

@@ -1,5 +1,6 @@
 /** Calls of tools in words that do not depend on the vendor: a verb, an object, an outcome. */
 import type { AgentCall, AgentMessage, AgentPart } from '../../../../client/agent-messages.ts'
+import { isErrorOfTool } from './error-lines.ts'
 
 const VERBS: Readonly<Record<string, string>> = {
   agent: 'Delegate',
@@ -56,13 +57,13 @@ type Outcome = Extract<AgentPart, { readonly is: 'outcome' }>
 
 const CHARS_MAX = 120
 
-/** `218 lines`, `no matches`, the first line of an error. */
+/** `218 lines`, `no matches`, the first line that is an error. */
 export function wordsOfOutcome(
   verb: string,
   { text, isError }: Pick<Outcome, 'text' | 'isError'>,
 ): ToolOutcome {
   const lines = text.trim() === '' ? [] : text.trimEnd().split('\n')
-  if (isError) return { text: shorten(lines[0] ?? 'failed'), isError }
+  if (isError) return { text: shorten(lines.find(isErrorOfTool) ?? lines[0] ?? 'failed'), isError }
   if (verb === 'Search')
     return { text: lines.length === 0 ? 'no matches' : count(lines.length, 'match', 'matches'), isError }
   const words =
