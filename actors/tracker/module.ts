@@ -91,9 +91,9 @@ export const trackerModule = defineHostModule({
         },
       },
       onViewChange: (change) => applyRunView(change, { progress, intake, runs }),
+      onRestored: () => intake.moves.restore(),
       start() {
         connection.onConfigChange()
-        intake.moves.start()
         pullRequestLinks.start()
       },
       drain: () => connection.refreshSettled(),

@@ -4,7 +4,7 @@
  * A requested move is on disk with the commit that caused it and stays there until the tracker has answered, so neither
  * a restart nor an outage of the tracker loses it. Moving a ticket twice to the same state is harmless. Each ticket has
  * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order. A process that
- * dies leaves its move in flight, so the next process lets the tracker finish it first.
+ * dies may leave any of the stored moves in flight, so the next process lets the tracker finish these first.
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -21,8 +21,6 @@ export interface TicketMove {
   readonly from?: string
   /** The only states from which the ticket may be moved: in any other it was put by somebody else. */
   readonly only?: readonly string[]
-  /** Another move of the ticket was in flight when this one was requested. */
-  readonly isBehind?: true
 }
 
 export interface TicketMovesPorts extends StoredCollectionPorts {
@@ -64,20 +62,18 @@ export class TicketMoves implements CommitParticipant {
     })
   }
 
-  /** Continues the moves that a previous process left unfinished. */
-  start(): void {
+  /** Continues the moves that a previous process left unfinished, before anything requests another. */
+  restore(): void {
     for (const [, fact] of this.#ports.keyValues.all('errand', { after: PREFIX, until: 'tracker0' })) {
       // Only this class writes under the prefix, so the stored value has this type.
       const move = fact as TicketMove
-      // A run ended since the listeners opened: its own move replaces the stored one.
-      if (this.#pending.has(move.ticketId)) continue
       this.#pending.set(move.ticketId, move)
-      if (move.isBehind === true) this.#awaitEarlierProcess(move.ticketId)
+      this.#awaitEarlierProcess(move.ticketId)
       void this.#attempt(move, 0)
     }
   }
 
-  /** Counts the move that an earlier process has sent as in flight, for as long as a request may take. */
+  /** Counts the move that an earlier process may have sent as in flight, for as long as a request may take. */
   #awaitEarlierProcess(ticketId: string): void {
     this.#inFlight.add(ticketId)
     this.#retryTimers.set(
@@ -98,17 +94,17 @@ export class TicketMoves implements CommitParticipant {
 
   /** Requests a move. A newer one replaces an earlier one that has not been made. */
   request(ticketId: string, state: string, from: string, only?: readonly string[]): void {
-    const isBehind = this.#inFlight.has(ticketId)
     const move: TicketMove = {
       ticketId,
       state,
       from: this.#pending.get(ticketId)?.from ?? from,
       ...(only === undefined ? {} : { only }),
-      ...(isBehind ? { isBehind } : {}),
     }
     // While a move is in flight, the timer waits for its end.
-    if (!isBehind) this.#retryTimers.get(ticketId)?.()
-    if (!isBehind) this.#retryTimers.delete(ticketId)
+    if (!this.#inFlight.has(ticketId)) {
+      this.#retryTimers.get(ticketId)?.()
+      this.#retryTimers.delete(ticketId)
+    }
     this.#pending.set(ticketId, move)
     this.#stored.set(keyOf(ticketId), move)
   }

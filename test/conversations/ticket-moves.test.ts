@@ -180,6 +180,26 @@ test('the next move waits for one that the tracker owes to a host that died', as
   expect(state).toBe('In Review')
 })
 
+test('also where the host has sent the same move again since', async () => {
+  const host = await startHost(movingConfig)
+  const made: string[] = []
+  let arriveLate = () => {}
+  host.tracker.moveTicket = (_, to: string) =>
+    new Promise(() => {
+      arriveLate = () => made.push(to)
+    })
+  const { worker, work } = await acceptRun(host)
+  await host.settle()
+  host.tracker.moveTicket = async (_, to: string) => yes(void made.push(to))
+  await host.crash()
+  const connection = await reconnect(host, worker, work)
+  await connection.send(work.complete(OPENED))
+  await host.advance(20)
+  arriveLate()
+  await host.advance(20)
+  expect(made.at(-1)).toBe('In Review')
+})
+
 test('a newer move replaces one that waits for a retry', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []

@@ -208,7 +208,7 @@ export class IntakeSystem {
     const { intake, observations } = this.#start()
     this.intake = intake
     this.observations = observations
-    intake.moves.start()
+    intake.moves.restore()
     await this.poll()
   }
 
