@@ -64,7 +64,16 @@ const damageIsInTheLog: Law = {
   sentence: 'the log of a run names the reports that were damaged before the host had them',
   observe: (view, fail) => {
     let unnamed: string[] = []
+    /** By lease: what its worker called dropped, before the row that said so was damaged. */
+    const dropped = new Map<string, Ranges>()
     return {
+      // What the earlier host had not stored, this one does not know.
+      onHostStarting: () => dropped.clear(),
+      onHostReceives: (_wire, frame) => {
+        if (frame?.type !== 'lease-gap' || frame.damaged === true) return
+        const { leaseId, from, to } = frame
+        dropped.set(leaseId, [...(dropped.get(leaseId) ?? []), [from, to]])
+      },
       onBeforeCommit: ({ changes }) => {
         if (view.lostRows.isEmpty) return
         unnamed = changes.flatMap((change) => {
@@ -72,10 +81,10 @@ const damageIsInTheLog: Law = {
           const { lost: before } = view.watermarkOf(change.key)
           const { lost } = { lost: [] as Ranges, ...change.row.value }
           const named = namedIn(changes, view.lease(change.key)?.runId ?? '')
-          const isUnnamed = (seq: number) => !isWithin(before, seq) && !isWithin(named, seq)
+          const known = [...before, ...named, ...(dropped.get(change.key) ?? [])]
           return lost
             .flatMap(numbersOf)
-            .filter((seq) => view.lostRows.hasFrame(change.key, seq) && isUnnamed(seq))
+            .filter((seq) => view.lostRows.hasFrame(change.key, seq) && !isWithin(known, seq))
             .map((seq) => `${seq} of ${change.key}`)
         })
       },
