@@ -2,10 +2,14 @@
  * Bundles the pages of web/ for browsers: scripts and a stylesheet with the hash of their content in their names, and
  * the documents that load them.
  *
+ * Compressed forms lie beside each file that gets smaller by it, for the page's listener to send.
+ *
  * The metafile of the bundle is kept beside the pages, because a test holds the first load to its size.
  */
 import { readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, extname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
 import { root } from './bundle.mjs'
 
 export const DASHBOARD = 'web/dashboard'
@@ -42,6 +46,35 @@ const filesOf = (outputFiles) =>
 const assetName = (files, entry, extension) =>
   `/${files.find(({ name }) => new RegExp(`^assets/${entry}-[A-Z0-9]+\\.${extension}$`).test(name)).name}`
 
+/** Pictures are compressed already. */
+const COMPRESSED_TYPES = ['.js', '.css', '.html', '.svg', '.json', '.webmanifest']
+const COMPRESSIONS = [
+  {
+    extension: 'br',
+    compress: (bytes) =>
+      promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.byteLength } }),
+  },
+  { extension: 'gz', compress: (bytes) => promisify(gzip)(bytes, { level: constants.Z_BEST_COMPRESSION }) },
+]
+
+/** The files, and behind each its compressed forms. */
+async function withCompressed(files) {
+  const forms = await Promise.all(
+    files.map(async (file) => {
+      if (!COMPRESSED_TYPES.includes(extname(file.name))) return [file]
+      const bytes = Buffer.from(file.contents)
+      const compressed = await Promise.all(
+        COMPRESSIONS.map(async ({ extension, compress }) => ({
+          name: `${file.name}.${extension}`,
+          contents: await compress(bytes),
+        })),
+      )
+      return [file, ...compressed.filter(({ contents }) => contents.byteLength < bytes.byteLength)]
+    }),
+  )
+  return forms.flat()
+}
+
 /** The files of the inspector, by their path below the folder that is served, and the sources that they are made of. */
 export async function bundleInspector() {
   const { build: bundle } = await import('esbuild')
@@ -54,12 +87,12 @@ export async function bundleInspector() {
     .replace('STYLESHEET', assetName(files, 'style', 'css'))
     .replace('SCRIPT', assetName(files, 'app', 'js'))
   return {
-    files: [
+    files: await withCompressed([
       ...files,
       { name: 'index.html', contents: page },
       { name: 'icon.svg', contents: read('icon.svg') },
       { name: 'charts.json', contents: readFileSync(join(root, CHARTS)) },
-    ],
+    ]),
     metafile,
     sources: [...Object.keys(metafile.inputs), `${INSPECTOR}/index.html`, CHARTS, 'build/pages.mjs'],
   }
@@ -111,13 +144,13 @@ export async function bundleDashboard() {
   })
   const plain = PLAIN_FILES.map((name) => ({ name, contents: read(name) }))
   return {
-    files: [
+    files: await withCompressed([
       ...files,
       ...plain,
       { name: 'index.html', contents: page },
       { name: 'terminal.html', contents: terminal },
       { name: 'service-worker.js', contents: worker.outputFiles[0].contents },
-    ],
+    ]),
     metafile,
     sources: [
       ...Object.keys(metafile.inputs),

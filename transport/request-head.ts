@@ -31,6 +31,8 @@ export class RequestHead {
   transferEncoding = ''
   transferEncodings = 0
   upgrade = ''
+  acceptEncoding = ''
+  ifNoneMatch = ''
   /** Access-Control-Request-Method: the method that a preflight asks about. */
   preflightMethod = ''
 }
@@ -77,10 +79,19 @@ function readHeader(name: string, value: string): void {
     case 'upgrade':
       head.upgrade = value.toLowerCase()
       return
+    case 'accept-encoding':
+      head.acceptEncoding = joined(head.acceptEncoding, value)
+      return
+    case 'if-none-match':
+      head.ifNoneMatch = joined(head.ifNoneMatch, value)
+      return
     case 'access-control-request-method':
       head.preflightMethod = value
   }
 }
+
+/** The value of a list that may be spread over several headers. */
+const joined = (before: string, value: string): string => (before === '' ? value : `${before}, ${value}`)
 
 /** Whether a body follows. */
 export function announcesBody(read: RequestHead): boolean {

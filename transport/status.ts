@@ -21,6 +21,7 @@ const REASON_PHRASES: Readonly<Record<number, string>> = {
   200: 'OK',
   204: 'No Content',
   302: 'Found',
+  304: 'Not Modified',
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',

@@ -102,7 +102,7 @@ function bodyOf(
   ended: boolean,
 ): { text: string; used: number } | undefined {
   const length = headers.get('content-length')
-  if (status === 204 || status === 101) return NO_BODY
+  if ([101, 204, 304].includes(status)) return NO_BODY
   if (headers.get('transfer-encoding') === 'chunked') return chunksOf(rest)
   if (length === undefined) return ended ? { text: rest.toString(), used: rest.length } : undefined
   const size = Number(length)

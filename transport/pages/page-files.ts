@@ -1,17 +1,33 @@
 /**
  * The files of a page, read once, with the headers that each is served with.
  *
- * A file is found by its exact path, so no path can lead out of the folder.
+ * A file is found by its exact path, so no path can lead out of the folder. The build puts compressed forms beside a
+ * file (`app.js.br`, `app.js.gz`); they are sent in the file's place to a browser that takes them, each with an ETag of
+ * its own, and are no files by themselves.
  */
+import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join, relative, sep } from 'node:path'
+import { chooseEncoding, type Encoding } from '../accept-encoding.ts'
 import type { ListenerResponse } from '../listener-port.ts'
 import type { Headers } from '../reply.ts'
+import type { RequestHead } from '../request-head.ts'
+import { statusLine } from '../status.ts'
 
 export interface PageFile {
-  readonly bytes: Uint8Array
+  readonly plain: FileForm
+  readonly compressed: ReadonlyMap<Encoding, FileForm>
   readonly headers: Headers
 }
+
+/** The bytes of a file in one encoding. */
+interface FileForm {
+  readonly bytes: Uint8Array
+  readonly etag: string
+}
+
+const COMPRESSED_NAME = /^(.+)\.(br|gz)$/
+const ENCODING_OF = { br: 'br', gz: 'gzip' } as const satisfies Record<string, Encoding>
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -60,11 +76,20 @@ export class PageFiles {
 
   /** @param folder with `index.html`, the document of every path that is no file */
   constructor(folder: string) {
+    const forms = new Map<string, FileForm>()
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue
       const path = join(entry.parentPath, entry.name)
-      const name = relative(folder, path).split(sep).join('/')
-      this.#files.set(`/${name}`, { bytes: readFileSync(path), headers: headersOf(name) })
+      forms.set(relative(folder, path).split(sep).join('/'), readForm(path))
+    }
+    for (const [name, plain] of forms) {
+      const [, original = ''] = COMPRESSED_NAME.exec(name) ?? []
+      if (forms.has(original)) continue
+      this.#files.set(`/${name}`, {
+        plain,
+        compressed: compressedForms(forms, name),
+        headers: headersOf(name),
+      })
     }
     this.#document = this.#files.get('/index.html')
   }
@@ -77,6 +102,20 @@ export class PageFiles {
   }
 }
 
+function readForm(path: string): FileForm {
+  const bytes = readFileSync(path)
+  return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"` }
+}
+
+function compressedForms(forms: ReadonlyMap<string, FileForm>, name: string): Map<Encoding, FileForm> {
+  const found = new Map<Encoding, FileForm>()
+  for (const [extension, encoding] of Object.entries(ENCODING_OF)) {
+    const form = forms.get(`${name}.${extension}`)
+    if (form !== undefined) found.set(encoding, form)
+  }
+  return found
+}
+
 function headersOf(name: string): Headers {
   return [
     ['content-type', TYPES[extname(name)] ?? 'application/octet-stream'],
@@ -86,17 +125,28 @@ function headersOf(name: string): Headers {
   ]
 }
 
-/** @param isWithoutBody the answer to HEAD */
+/** Answers GET and HEAD with the file in the smallest encoding that the browser takes, or with 304. */
 export function writeFile(
   response: ListenerResponse,
-  { bytes, headers }: PageFile,
-  isWithoutBody: boolean,
+  { plain, compressed, headers }: PageFile,
+  { method, acceptEncoding, ifNoneMatch }: RequestHead,
 ): void {
+  const encoding = chooseEncoding(acceptEncoding, [...compressed.keys()])
+  const { bytes, etag } = (encoding === undefined ? undefined : compressed.get(encoding)) ?? plain
+  const isUnchanged = matches(ifNoneMatch, etag)
+  if (isUnchanged) response.writeStatus(statusLine(304))
   for (const [name, value] of headers) response.writeHeader(name, value)
-  if (!isWithoutBody) {
+  response.writeHeader('etag', etag)
+  if (compressed.size > 0) response.writeHeader('vary', 'accept-encoding')
+  if (encoding !== undefined && !isUnchanged) response.writeHeader('content-encoding', encoding)
+  if (method !== 'HEAD' && !isUnchanged) {
     response.end(bytes)
     return
   }
-  response.writeHeader('content-length', String(bytes.byteLength))
+  if (!isUnchanged) response.writeHeader('content-length', String(bytes.byteLength))
   response.endWithoutBody()
 }
+
+/** The weak comparison of RFC 9110 §13.1.2. */
+const matches = (ifNoneMatch: string, etag: string): boolean =>
+  ifNoneMatch.split(',').some((item) => ['*', etag, `W/${etag}`].includes(item.trim()))

@@ -138,7 +138,7 @@ class PageListener {
   #sendFile(response: ListenerResponse, head: RequestHead): void {
     const file = this.#files.find(head.path)
     if (!['GET', 'HEAD'].includes(head.method) || file === undefined) answerWith(response, head, NOT_FOUND)
-    else writeFile(response, file, head.method === 'HEAD')
+    else writeFile(response, file, head)
   }
 
   #sendDocument(response: ListenerResponse, read: BrowserRequest): void {

@@ -6,6 +6,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import { DASHBOARD_PAGE } from '../../../bin/pages/page-kinds.ts'
@@ -26,6 +27,7 @@ import type {
 } from '../../../transport/pages/host-forwarder.ts'
 import { openPageServer } from '../../../transport/pages/page-server.ts'
 import type { PageServer } from '../../../transport/pages/page-server-options.ts'
+import { askForBytes } from '../../support/ask-for-bytes.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -38,6 +40,10 @@ mkdirSync(join(folder, 'assets'))
 writeFileSync(join(folder, 'index.html'), '<!doctype html><title>page</title>')
 writeFileSync(join(folder, 'terminal.html'), '<!doctype html><title>terminal</title>')
 writeFileSync(join(folder, 'assets', 'app-1.js'), 'export {}')
+const LONG_SCRIPT = 'export const words = 1\n'.repeat(100)
+writeFileSync(join(folder, 'assets', 'long-1.js'), LONG_SCRIPT)
+writeFileSync(join(folder, 'assets', 'long-1.js.br'), brotliCompressSync(LONG_SCRIPT))
+writeFileSync(join(folder, 'assets', 'long-1.js.gz'), gzipSync(LONG_SCRIPT))
 
 interface FakeHost extends HostForwarder {
   answer: (request: ForwardedRequest) => Promise<ForwardedReply> | ForwardedReply
@@ -483,6 +489,62 @@ describe('files', () => {
     expect((await client.ask(`HEAD / HTTP/1.1\r\n${head}`)).headers.get('content-length')).toBe('34')
     expect((await ask('/', { method: 'PATCH' })).status).toBe(405)
     expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(404)
+  })
+})
+
+describe('compressed forms of a file', () => {
+  const SCRIPT = '/assets/long-1.js'
+  const askBytes = (...headers: readonly string[]) => askForBytes(server.port, SCRIPT, headers)
+
+  test.each([
+    ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
+    ['GZIP;q=0.5', 'gzip', gunzipSync],
+    ['br;q=0, *', 'gzip', gunzipSync],
+  ])('are sent to a browser that takes %s', async (taken, encoding, decode) => {
+    const { headers, body } = await askBytes(`Accept-Encoding: ${taken}`)
+    expect([headers['content-encoding'], headers.vary]).toEqual([encoding, 'accept-encoding'])
+    expect(headers['content-type']).toContain('text/javascript')
+    expect(body.byteLength).toBeLessThan(LONG_SCRIPT.length / 10)
+    expect(decode(body).toString()).toBe(LONG_SCRIPT)
+  })
+
+  test.each(['', 'identity', 'deflate, zstd', 'gzip;q=0, br;q=0.0', '*;q=0'])(
+    'are not sent to a client that takes "%s"',
+    async (taken) => {
+      const { headers, body } = await askBytes(`Accept-Encoding: ${taken}`)
+      expect([headers['content-encoding'], headers.vary]).toEqual([undefined, 'accept-encoding'])
+      expect(body.toString()).toBe(LONG_SCRIPT)
+    },
+  )
+
+  test('have ETags of their own, by which an unchanged file is a 304', async () => {
+    const tags = new Set<string>()
+    for (const taken of ['br', 'gzip', 'identity']) {
+      const accept = `Accept-Encoding: ${taken}`
+      const { headers } = await askBytes(accept)
+      const tag = headers.etag ?? ''
+      tags.add(tag)
+      for (const match of [tag, `"other", W/${tag}`, '*']) {
+        const again = await askBytes(accept, `If-None-Match: ${match}`)
+        expect([again.status, again.body.byteLength, again.headers.etag]).toEqual([304, 0, tag])
+        expect(again.headers.vary).toBe('accept-encoding')
+      }
+    }
+    expect(tags.size).toBe(3)
+    expect((await askBytes('Accept-Encoding: br', 'If-None-Match: "other"')).status).toBe(200)
+  })
+
+  test('are no files by themselves', async () => {
+    expect((await ask(`${SCRIPT}.br`)).status).toBe(404)
+    expect((await ask(`${SCRIPT}.gz`)).status).toBe(404)
+  })
+
+  test('HEAD has the length of the form that GET would send', async () => {
+    const lines = [`Host: 127.0.0.1:${server.port}`, 'Accept-Encoding: br']
+    const client = createRawClient(server.port)
+    closeAfterTest(() => client.close())
+    const reply = await client.ask(`HEAD ${SCRIPT} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
+    expect(reply.headers.get('content-length')).toBe(String(brotliCompressSync(LONG_SCRIPT).byteLength))
   })
 })
 
