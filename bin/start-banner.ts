@@ -4,7 +4,9 @@
  * `formatBanner` is pure. `showBanner` waits a moment for the tracker and this machine's worker, so that the banner shows
  * what they are and not that they are starting.
  */
+
 import type { HostApi } from '../actors/api/host-api.ts'
+import { agentName } from '../client/agent-names.ts'
 import { connectTrackerCommand } from '../core/explain/connect-command.ts'
 import type { Clock } from '../core/ports.ts'
 import { toSingleLine } from '../core/safe-text.ts'
@@ -98,10 +100,15 @@ function agent({ hello: { config, workers } }: BannerFacts): BannerLine {
   const { provider } = config.agent
   const found = workers.find(({ local }) => local)?.capabilities?.agents?.[provider]
   const command = config.agent.commands[provider]
-  const product = [provider, found?.version].filter(isSet).join(' ')
-  if (isSet(command)) return { name, text: `${provider}, as agent.commands.${provider} says` }
+  const product = [agentName(provider), found?.version].filter(isSet).join(' ')
+  if (isSet(command))
+    return { name, text: `${agentName(provider)}, as agent.commands.${agentName(provider)} says` }
   if (found?.found === false)
-    return { name, text: `${provider} can't be run`, missing: found.problem ?? 'install it on this machine' }
+    return {
+      name,
+      text: `${agentName(provider)} can't be run`,
+      missing: found.problem ?? 'install it on this machine',
+    }
   if (AGENTS[provider].credentials.some((credential) => isSet(config.agent[credential.field])))
     return { name, text: `${product}, has a credential` }
   return notConnected(name, `switchyard connect ${provider}`)

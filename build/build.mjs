@@ -23,7 +23,7 @@ import { pathToFileURL } from 'node:url'
 import { asciiOf, isFresh, options, root, writeStamp } from './bundle.mjs'
 import { compilePrograms } from './compile-programs.mjs'
 import { listenerSources, readListenerBinaries } from './listener-binaries.mjs'
-import { bundleDashboard, bundleInspector } from './pages.mjs'
+import { bundleDashboard, bundleInspector, settingList } from './pages.mjs'
 import { bundleSandboxPrograms, sandboxPrograms } from './sandbox-programs.mjs'
 import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worker-package.mjs'
 
@@ -53,6 +53,7 @@ export async function build() {
       entryPoints: entriesOf(programs.filter((name) => !compiledPrograms.includes(name))),
       outdir: join(dist, 'bin', 'programs'),
       splitting: true,
+      plugins: [settingList],
       chunkNames: 'parts/[name]-[hash]',
       write: false,
     }),
@@ -118,6 +119,7 @@ const programs = [
   'init',
   'service-install',
   'answer-faults',
+  'config-settings',
 ].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
 /** Each is one CommonJS file with compiled code; modules without it cost half as much processor time again. */
 const compiledPrograms = ['serve', 'worker', 'doctor']

@@ -162,9 +162,9 @@ export async function bundleDashboard() {
   }
 }
 
-/** The list of settings is made of the configuration's schema, whose library is too large for a page. */
+/** The list of settings is made of the configuration's schema, whose library is too large for a page and for a command. */
 const SETTING_LIST = 'protocol/setting-list.ts'
-const settingList = {
+export const settingList = {
   name: 'setting-list',
   setup({ onLoad }) {
     onLoad({ filter: /[\\/]protocol[\\/]setting-list\.ts$/ }, async () => {

@@ -1,5 +1,7 @@
 /** The one sentence that says why a ticket or a run waits, or how a run ended. */
+
 import type { ExplainResponse } from '../protocol/explain.ts'
+import { withAgentNames } from './agent-names.ts'
 import { hasEnded } from './run-events.ts'
 
 export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, asked: string): string {
@@ -10,7 +12,9 @@ export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, a
     return why === undefined ? `${name} has no run yet` : `${name} has no run: ${why}`
   }
   if (run.status === 'queued')
-    return run.queueReason === undefined ? `${name} is next` : `${name} waits: ${run.queueReason}`
+    return run.queueReason === undefined
+      ? `${name} is next`
+      : `${name} waits: ${withAgentNames(run.queueReason)}`
   if (!hasEnded(run))
     return `${name} is ${run.status}${run.waitReason === undefined ? '' : `: ${run.waitReason}`}`
   return run.error === undefined ? `${name} ${run.status}` : `${name} ${run.status}: ${run.error}`

@@ -3,6 +3,7 @@
  *
  * The key of a repository may hold dots itself, so a part of a key is the longest one that the configuration has.
  */
+import { agentName, providerNamed } from '../../client/agent-names.ts'
 import {
   CREDENTIALS_BY_FLOW,
   CREDENTIALS_BY_HAND,
@@ -25,8 +26,12 @@ export function splitKey(config: unknown, key: string): string[] {
     value = Reflect.get(Object(value), part)
     at += count
   }
-  return parts
+  return parts.map((part, at) => (isAgentCommand(parts, at) ? (providerNamed(part) ?? part) : part))
 }
+
+/** `agent.commands.claude` is `agent.commands.agentA` in the configuration. */
+const isAgentCommand = (parts: readonly string[], at: number): boolean =>
+  at === 2 && parts[0] === 'agent' && parts[1] === 'commands'
 
 function longestPart(value: unknown, words: readonly string[]): [part: string, count: number] {
   for (let count = words.length; count > 1; count -= 1) {
@@ -39,7 +44,7 @@ function longestPart(value: unknown, words: readonly string[]): [part: string, c
 /** The host takes over the login of an agent on its machine. */
 export function loginCure(provider: string): string {
   const agent = Object.values(AGENTS).find((each) => each.provider === provider)
-  const connect = `switchyard connect ${provider}`
+  const connect = `switchyard connect ${agentName(provider)}`
   return agent === undefined ? connect : `${agent.loginCommand}, then ${connect}`
 }
 
@@ -57,7 +62,9 @@ export function kindOfSetting(key: string): SettingKind {
     throw new ExitError(
       EXIT.usage,
       `${key} is written by connecting an account`,
-      KEY_SETTINGS[provider] === undefined ? loginCure(provider) : `switchyard connect ${provider}`,
+      KEY_SETTINGS[provider] === undefined
+        ? loginCure(provider)
+        : `switchyard connect ${agentName(provider)}`,
     )
   return { is: key === 'connect.trackerClientSecret' ? 'secret' : 'plain' }
 }

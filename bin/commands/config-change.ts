@@ -4,6 +4,7 @@
  * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
  * with its provider and keeps it only when it works.
  */
+import { agentsForPeople, agentsForWire } from '../../client/agent-names.ts'
 import { HostRefusal, withoutControls } from '../../client/errors.ts'
 import {
   type CredentialRequestField,
@@ -38,7 +39,12 @@ export async function set(
     if (text === undefined)
       throw new ExitError(EXIT.usage, `the value of ${key} is missing`, `switchyard config set ${key} VALUE`)
     const again = `switchyard config set ${quoteWord(key)} ${quoteWord(text)}`
-    printChange(context, key, parts, await changeSettings(context, patchOf(parts, parseValue(text)), again))
+    printChange(
+      context,
+      key,
+      parts,
+      await changeSettings(context, patchOf(parts, agentsForWire(parts, parseValue(text))), again),
+    )
     return
   }
   if (text !== undefined)
@@ -142,7 +148,11 @@ function printChange(
   else {
     const value = readSetting(config, parts)
     output.data(
-      output.stdout.clean(value === undefined ? `${key} is not set` : `${key} = ${formatSetting(value)}`),
+      output.stdout.clean(
+        value === undefined
+          ? `${key} is not set`
+          : `${key} = ${formatSetting(agentsForPeople(parts, value))}`,
+      ),
     )
   }
   if (applied === 'restart') output.note('The host uses it from its next start on.')

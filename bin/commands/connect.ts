@@ -1,14 +1,21 @@
 /** `switchyard connect`: connects an account, waits for the person to confirm it, and lists what is connected. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { agentName } from '../../client/agent-names.ts'
 import { connectionsOf } from '../../client/connections.ts'
-import { KEY_SETTINGS } from '../../client/settings.ts'
+import { type TokenPage, tokenPageOf } from '../../client/token-pages.ts'
 import type { ConnectPollResponse, ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
-import type { CommandContext } from '../client/run-command.ts'
-import { loginCure } from '../client/setting-keys.ts'
+import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { whileWatching } from '../client/watching.ts'
 import { EXIT, ExitError } from '../exit.ts'
 import { formatAge } from '../output/times.ts'
 import { openAddress } from './run-files.ts'
+
+export interface ConnectOptions extends ClientOptions {
+  /** Give a token by hand, instead of logging in elsewhere. */
+  readonly token?: true | undefined
+}
+
+type ConnectContext = CommandContext<ConnectOptions>
 
 export async function listConnections({ client, output }: CommandContext): Promise<undefined> {
   const [config, tracker, storage] = await Promise.all([
@@ -18,9 +25,9 @@ export async function listConnections({ client, output }: CommandContext): Promi
   ])
   output.list({
     records: connectionsOf({ config, tracker, storage }),
-    id: ({ provider }) => provider,
+    id: ({ provider }) => agentName(provider),
     columns: [
-      { heading: 'PROVIDER', cell: ({ provider }) => provider },
+      { heading: 'PROVIDER', cell: ({ provider }) => agentName(provider) },
       { heading: 'STATE', cell: ({ state }) => state },
       { heading: 'ACCOUNT', cell: ({ account }) => account },
     ],
@@ -29,29 +36,62 @@ export async function listConnections({ client, output }: CommandContext): Promi
 }
 
 export async function connect(
-  context: CommandContext,
+  context: ConnectContext,
   provider: ConnectProvider | 'storage',
 ): Promise<number | undefined> {
+  const { output, options, questions } = context
   if (provider === 'storage') return await connectStorage(context)
+  if (options.token === true) return await giveToken(context, provider, await requirePage(context, provider))
   const answer = await context.client.connectProvider({ provider })
   if (answer.status === 'connected') return printConnected(context, provider, answer)
+  if (answer.status !== 'manual') output.note(`Or give a token: ${tokenCommand(provider)}`)
   if (answer.status === 'device') return await confirmDevice(context, answer)
   if (answer.status === 'redirect') {
-    context.output.note('Allow the access in a browser; the host keeps what comes back:')
-    openAddress(context.output, answer.url)
+    output.note('Allow the access in a browser; the host keeps what comes back:')
+    openAddress(output, answer.url)
     return undefined
   }
-  // A folder on this machine takes no credential.
-  const { tracker, codehost } = await context.client.readConfig()
-  const drivers: Readonly<Record<string, string>> = { tracker: tracker.driver, codehost: codehost.driver }
-  const isFolder = drivers[provider] === 'local'
-  throw new ExitError(EXIT.refused, answer.reason, isFolder ? undefined : cureOf(provider))
+  const page = tokenPageOf(provider, await context.client.readConfig())
+  if (page === undefined) throw new ExitError(EXIT.refused, answer.reason)
+  if (!questions.mayAsk) throw new ExitError(EXIT.refused, answer.reason, `${tokenCommand(provider)} < FILE`)
+  output.note(output.stderr.clean(answer.reason))
+  return await giveToken(context, provider, page)
 }
 
-/** An agent that takes no key by hand is connected by its own login alone. */
-function cureOf(provider: ConnectProvider): string {
-  const setting = KEY_SETTINGS[provider]
-  return setting === undefined ? loginCure(provider) : `switchyard config set ${setting} < FILE`
+// ---- by hand -------------------------------------------------------------------------------------------------------
+
+const tokenCommand = (provider: ConnectProvider): string =>
+  `switchyard connect ${agentName(provider)} --token`
+
+async function requirePage({ client }: ConnectContext, provider: ConnectProvider): Promise<TokenPage> {
+  const config = await client.readConfig()
+  const page = tokenPageOf(provider, config)
+  if (page !== undefined) return page
+  const driver = provider === 'tracker' ? config.tracker.driver : config.codehost.driver
+  throw new ExitError(
+    EXIT.usage,
+    `the ${provider} ${driver} takes no token of its own`,
+    driver === 'local' ? undefined : tokenCommand('codehost'),
+  )
+}
+
+/** The host checks the token with its service, and keeps it only when it works. */
+async function giveToken(
+  context: ConnectContext,
+  provider: ConnectProvider,
+  { field, what, url, rights }: TokenPage,
+): Promise<undefined> {
+  const { client, output, questions } = context
+  if (questions.mayAsk) {
+    output.writeError(`Make one: ${output.stderr.colors.address(url)}\n`)
+    output.note(`Rights: ${rights}.`)
+  }
+  const token = await questions.askSecret(what)
+  const { results } = await client.changeCredentials({ body: { [field]: token } })
+  const result = results[provider]
+  if (result?.ok === true) return printConnected(context, provider, result)
+  const refused = result?.detail ?? 'the host has not answered for it'
+  throw new ExitError(EXIT.refused, `${what} was not kept: ${refused}`, tokenCommand(provider))
 }
 
 function printConnected(
@@ -60,8 +100,8 @@ function printConnected(
   answer: { readonly detail: string },
 ): undefined {
   if (output.format === 'json') output.json(answer)
-  else if (output.format === 'id') output.data(provider)
-  else output.data(output.stdout.clean(`${provider} connected: ${answer.detail}`))
+  else if (output.format === 'id') output.data(agentName(provider))
+  else output.data(output.stdout.clean(`${agentName(provider)} connected: ${answer.detail}`))
   return undefined
 }
 

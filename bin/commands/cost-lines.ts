@@ -1,4 +1,5 @@
 /** The costs of one run: a line for each model of each execution, and their sum where there are several. */
+import { agentName } from '../../client/agent-names.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
 import { formatCost, formatTokens, type ShownCost, tokensRead } from '../output/amounts.ts'
@@ -45,7 +46,7 @@ function rowsOf(entry: CostEntry): string[][] {
   return parts.map((part) => {
     const amount = amountOf({ ...part, estimated })
     const billed = part.costUsd === undefined ? amount : `${amount}, ${source}`
-    return [label, provider, part.model ?? '-', ...tokensOf(part), billed]
+    return [label, agentName(provider), part.model ?? '-', ...tokensOf(part), billed]
   })
 }
 

@@ -1,4 +1,5 @@
 /** `switchyard costs`: what runs have cost, added up by day, repository, model or agent. */
+import { agentName } from '../../client/agent-names.ts'
 import {
   type CostPart,
   type CostSum,
@@ -70,7 +71,12 @@ function describeUnpriced(parts: readonly CostPart[]): string {
 
 function costColumns(by: CostGroup): TableColumn<CostSum>[] {
   return [
-    { heading: by.toUpperCase(), cell: ({ key }) => key, shrinksTo: 10, shrinks: 'middle' },
+    {
+      heading: by.toUpperCase(),
+      cell: ({ key }) => (by === 'agent' ? agentName(key) : key),
+      shrinksTo: 10,
+      shrinks: 'middle',
+    },
     { heading: 'RUNS', cell: ({ runs }) => String(runs), align: 'right' },
     {
       heading: 'TOKENS IN',

@@ -1,6 +1,6 @@
 /** The lines of `switchyard runs show`: where the run is, who works on it, what it says and what it costs. */
 
-import { agentName } from '../../client/agent-names.ts'
+import { agentName, withAgentNames } from '../../client/agent-names.ts'
 import { priorityWord } from '../../client/priorities.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { formatDuration } from '../../core/format-duration.ts'
@@ -35,7 +35,7 @@ export function runLines(context: CommandContext, run: Run, { last, repos }: Run
   const queued = clock.includes(' ') ? clock : formatClockSeconds(begun, offset)
   const facts: [string, string | undefined][] = [
     ['run', `${run.id}, queued ${queued}`],
-    ['waits', run.queueReason ?? run.waitReason],
+    ['waits', withAgentNames(run.queueReason ?? run.waitReason ?? '')],
     ['error', run.error],
     ['ticket', [run.ticket.url, priorityWord(run.ticket.priority)].filter(Boolean).join(', ') || undefined],
     ['repo', repoOf(run, repos)],

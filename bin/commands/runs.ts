@@ -1,4 +1,5 @@
 /** `switchyard runs list` and `runs show`: the runs in a table, and one run in full. */
+import { withAgentNames } from '../../client/agent-names.ts'
 import type { Client } from '../../client/client.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded, hasUnpublishedWork } from '../../client/run-events.ts'
@@ -105,8 +106,8 @@ export function runColumns(
     {
       heading: 'TITLE',
       cell({ ticket, status, queueReason, waitReason }) {
-        const reason = queueReason ?? waitReason
-        return isWide && reason !== undefined ? `${ticket.title}  ${status}: ${reason}` : ticket.title
+        const reason = withAgentNames(queueReason ?? waitReason ?? '')
+        return isWide && reason !== '' ? `${ticket.title}  ${status}: ${reason}` : ticket.title
       },
       plain: ({ ticket }) => ticket.title,
       shrinksTo: TITLE_COLUMNS_MIN,

@@ -1,4 +1,5 @@
 /** `switchyard start`: queues tickets, or creates one from words and queues it. `tickets create` is the same in full. */
+import { providerNamed } from '../../client/agent-names.ts'
 import type { Client } from '../../client/client.ts'
 import { HostRefusal, reasonOf } from '../../client/errors.ts'
 import type { NewTicketRequest } from '../../protocol/new-ticket.ts'
@@ -163,7 +164,9 @@ export async function readRunOptions(options: {
       ? {}
       : { instructions: await readTextOption(instructions, '--instructions') }),
     // The host refuses a provider that it does not know, and lists those that it knows.
-    ...(agent === undefined ? {} : { provider: agent as NonNullable<RunOptions['provider']> }),
+    ...(agent === undefined
+      ? {}
+      : { provider: (providerNamed(agent) ?? agent) as NonNullable<RunOptions['provider']> }),
     ...(model === undefined ? {} : { model }),
   }
 }

@@ -1,6 +1,6 @@
 /** `switchyard runs wait`: blocks until runs have ended, and tells each change of state on the way. */
 
-import { productName } from '../../client/agent-names.ts'
+import { productName, withAgentNames } from '../../client/agent-names.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -71,7 +71,7 @@ function reportState({ output, present }: CommandContext, run: Run, { isNamed, p
   const { now, offset } = present()
   const name = isNamed ? `${run.ticket.identifier} ` : ''
   const { status, queueReason, sandbox } = run
-  const why = queueReason === undefined ? '' : `: ${queueReason}`
+  const why = queueReason === undefined ? '' : `: ${withAgentNames(queueReason)}`
   const where = status === 'preparing' && sandbox.workerName !== undefined ? ` on ${sandbox.workerName}` : ''
   const agent = status === 'running' && provider !== undefined ? `, ${productName(provider)}` : ''
   output.note(

@@ -61,7 +61,7 @@ function workerColumns(
   ]
 }
 
-const agentsOf = (worker: WorkerView): string => foundAgents(worker).join(' ') || '-'
+const agentsOf = (worker: WorkerView): string => foundAgents(worker).map(agentName).join(' ') || '-'
 
 function describeSeen({ connection, lastSeenAt }: WorkerView, now: number): string {
   if (connection === 'online') return 'now'

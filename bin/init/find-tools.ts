@@ -59,7 +59,7 @@ async function probeInstalledAgents(
 
 function describeAgent([provider, { version, loggedIn }]: readonly [AgentProvider, WorkerAgent]): string {
   const product = [AGENTS[provider].productName, version].filter((part) => part !== undefined).join(' ')
-  return `${provider} (${product}, ${loggedIn === true ? 'logged in' : 'not logged in'})`
+  return `${AGENTS[provider].displayName} (${product}, ${loggedIn === true ? 'logged in' : 'not logged in'})`
 }
 
 const ANSWER_MS_MAX = 5_000

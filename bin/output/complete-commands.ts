@@ -1,11 +1,12 @@
 /**
  * Completes the commands that a text names, so that a person can copy them: `switchyard` becomes the words by which
- * this program was started, and the `--data-dir` of the command line is added. Without it, following them acts on the
- * data directory of the environment.
+ * this program was started, agents have their names for people, and the `--data-dir` of the command line is added.
+ * Without it, following them acts on the data directory of the environment.
  *
  * A command stands at the beginning of a text, or behind a colon, a comma or a word that joins, and ends with the
  * sentence or before a redirection. Commands of another data directory, and those that name one, keep their words.
  */
+import { withAgentNames } from '../../client/agent-names.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 
 const WORD = String.raw`(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+?(?=[,;.:)]*(?:\s|$))`
@@ -29,7 +30,7 @@ export function completeCommands(text: string, { program = NAME, dataDir = '' }:
   const option = dataDir === '' ? '' : ` --data-dir ${quoteWord(dataDir)}`
   return text.replace(COMMAND, (command: string, name: string) => {
     const isWhole = WITHOUT.has(name) || / --(?:data-dir|help)\b/.test(command)
-    return program + command.slice(NAME.length) + (isWhole ? '' : option)
+    return program + withAgentNames(command.slice(NAME.length)) + (isWhole ? '' : option)
   })
 }
 

@@ -1,5 +1,6 @@
 /** Makes the rows of the board from its records, and moves the selection among them. */
 
+import { withAgentNames } from '../../client/agent-names.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -83,7 +84,7 @@ function byAge(a: Run, b: Run): number {
 
 function lastOf(records: BoardRecords, run: Run): string {
   const { status, queueReason, waitReason, error } = run
-  if (status === 'queued') return queueReason ?? '-'
+  if (status === 'queued') return withAgentNames(queueReason ?? '-')
   if (status === 'completed') return pullOf(run) ?? '-'
   if (hasEnded(run)) return error ?? '-'
   return waitReason ?? records.newestLine(run.id) ?? '-'

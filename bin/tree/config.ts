@@ -8,6 +8,7 @@ export const configCommand = () =>
       runCommand(options, async (context) => (await import('../commands/config.ts')).get(context)),
     )
     .addCommand(getVerb())
+    .addCommand(describeVerb())
     .addCommand(setVerb())
     .addCommand(unsetVerb())
     .addCommand(editVerb())
@@ -18,6 +19,13 @@ const getVerb = () =>
     .argument('[key]', 'like repos.api.setup, or a section')
     .action((key, options) =>
       runCommand(options, async (context) => (await import('../commands/config.ts')).get(context, key)),
+    )
+
+const describeVerb = () =>
+  clientCommand('describe', 'Say what a setting means and takes')
+    .argument('<key>', 'like sandbox.memoryMib')
+    .action((key, options) =>
+      runCommand(options, async (context) => (await import('../commands/config.ts')).describe(context, key)),
     )
 
 const setVerb = () =>

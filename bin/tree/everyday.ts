@@ -18,7 +18,7 @@ export const startCommand = () =>
     .option('--repo <key>', 'the repository of a new ticket')
     .option('--description <text>', 'the description of a new ticket; - reads standard input')
     .option('--instructions <text>', 'words for the agent; - reads standard input')
-    .option('--agent <name>', 'the agent that does it')
+    .option('--agent <name>', 'claude, codex or gemini')
     .option('--model <name>', 'the model of the agent')
     .option('--watch', 'wait until it has ended')
     .action((names, options) =>

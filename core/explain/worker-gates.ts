@@ -88,7 +88,7 @@ const moreWorkers = ({ request }: ExplainFacts): string | undefined =>
   request.requiredWorker === undefined ? orElse(ADD_WORKER) : undefined
 
 /** People know an agent by its product; configurations know it by the name on the wire. */
-const agentName = (agent: AgentProvider): string => `${agent} (${AGENTS[agent].productName})`
+const agentName = (agent: AgentProvider): string => AGENTS[agent].displayName
 
 interface UnusableWorker {
   readonly worker: ExplainedWorker

@@ -3,7 +3,7 @@ import type { AgentDefinition } from './agent-definition.ts'
 
 export const agentA = {
   provider: 'agentA',
-  displayName: 'agentA',
+  displayName: 'claude',
   productName: 'Claude Code',
   loginCommand: 'claude setup-token',
   credentials: [

@@ -3,11 +3,11 @@ import type { AgentDefinition } from './agent-definition.ts'
 
 export const agentB = {
   provider: 'agentB',
-  displayName: 'agentB',
+  displayName: 'codex',
   productName: 'Codex',
   loginCommand: 'codex login',
   credentials: [
-    { field: 'agentBApiKey', kind: 'api-key' },
+    { field: 'agentBApiKey', kind: 'api-key', isGivenByHand: true },
     { field: 'agentBLogin', kind: 'login' },
   ],
   isResumable: false,

@@ -3,7 +3,7 @@ import type { AgentDefinition } from './agent-definition.ts'
 
 export const agentC = {
   provider: 'agentC',
-  displayName: 'agentC',
+  displayName: 'gemini',
   productName: 'Gemini CLI',
   loginCommand: 'gemini',
   credentials: [

@@ -8,9 +8,9 @@
 /** The registry narrows the names to those of the agents that exist. */
 export interface AgentDefinition<Provider extends string = string, Field extends string = string> {
   readonly provider: Provider
-  /** The agent's name in messages. */
+  /** The agent's name in messages and on a command line. */
   readonly displayName: string
-  /** The name that people use. */
+  /** The name of the vendor's product. */
   readonly productName: string
   /** The product's own command by which a person logs in. */
   readonly loginCommand: string

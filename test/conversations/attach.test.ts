@@ -131,7 +131,7 @@ describe('resume', () => {
     await connection.send(work.complete({ sandbox: { id: 'sb-1' } }))
     await connection.drop()
     // No session and no worker: the lasting reason comes first.
-    expect(await resume(runId)).toMatch(/^invalid: .*agentA/)
+    expect(await resume(runId)).toMatch(/^invalid: .*claude/)
     await host.advance(25 * 3600)
     expect(await resume(runId)).toMatch(/^gone: /)
   })

@@ -223,8 +223,8 @@ test('an agent that nobody is logged in to is named with its own command, and a 
       {
         id: 'logins',
         status: 'fail',
-        message: 'agentB (Codex) is not logged in',
-        cure: expect.stringMatching(/^codex login, then switchyard connect agentB$/),
+        message: 'codex is not logged in',
+        cure: expect.stringMatching(/^codex login, then switchyard connect codex$/),
       },
     ],
   ])
@@ -291,7 +291,7 @@ test('the folder of a worker is found by itself, and checked for what concerns a
       { id: 'data', status: 'warn', message: expect.stringContaining('database'), cure: expect.any(String) },
     ],
   ])
-  expect(found.findings).toContainEqual({ id: 'agents', status: 'ok', message: 'agentA (Claude Code)' })
+  expect(found.findings).toContainEqual({ id: 'agents', status: 'ok', message: 'claude' })
   expect(found.findings.map(({ id }) => id)).not.toContain('config')
 })
 
@@ -438,7 +438,7 @@ test('a worker of an older version, one of another protocol and one that is away
   expect(found.findings).toContainEqual({
     id: 'agents',
     status: 'ok',
-    message: 'agentA (Claude Code) on forge',
+    message: 'claude on forge',
   })
   older.close()
   await older.closed

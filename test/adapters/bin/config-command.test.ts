@@ -2,7 +2,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { get } from '../../../bin/commands/config.ts'
+import { describe, get } from '../../../bin/commands/config.ts'
 import { set, unset } from '../../../bin/commands/config-change.ts'
 import { no, yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
@@ -26,8 +26,8 @@ test('config get prints one setting, a section, or all, with secrets masked', as
   const { print, config } = await openConfigured()
   expect((await print((context) => get(context, 'tracker.apiKey'))).out).toBe('***\n')
   expect((await print((context) => get(context, 'tracker.eligible.states'))).out).toBe('["Todo"]\n')
-  expect((await print((context) => get(context, 'repos'))).out).toBe(
-    'KEY\tVALUE\nrepos.my.repo.remote\tacme/lamps\n',
+  expect((await print((context) => get(context, 'repos'))).out).toMatch(
+    /^KEY\tVALUE\tMEANING\nrepos\.my\.repo\.remote\tacme\/lamps\t[A-Z].+\n$/,
   )
   const all = await print((context) => get(context), { options: { json: true } })
   expect(JSON.parse(all.out)).toEqual(config)
@@ -205,4 +205,32 @@ test('config edit opens the file in the editor of the person, and says when it i
     code: 1,
     err: expect.stringMatching(/ {2}try: VISUAL=vi switchyard config edit --data-dir \S+\n$/),
   })
+})
+
+test('an agent is set and shown by its name for people', async () => {
+  const { print, hostApi } = await openCommandHost()
+  hostApi.changed = () =>
+    yes({
+      config: { ...configDefaults, agent: { ...configDefaults.agent, provider: 'agentB' } },
+      applied: 'live',
+    })
+  const { out } = await print((context) => set(context, 'agent.provider', 'codex'))
+  expect(hostApi.patches).toEqual([{ agent: { provider: 'agentB' } }])
+  expect(out).toBe('agent.provider = codex\n')
+  expect((await print((context) => get(context, 'agent.provider'))).out).toBe('claude\n')
+})
+
+test('settings that are not set are listed with what they mean, and described', async () => {
+  const { print } = await openCommandHost()
+  const { out } = await print((context) => get(context, 'sandbox'))
+  expect(out).toMatch(/\nsandbox\.memoryMib\t-\tMemory of a sandbox in MiB\./)
+  await expect(print((context) => get(context, 'sandbox.memoryMib'))).rejects.toMatchObject({
+    code: 1,
+    cure: 'switchyard config describe sandbox.memoryMib',
+  })
+  const described = await print((context) => describe(context, 'sandbox.concurrency'))
+  expect(described.out).toMatch(
+    /value +2\ndefault +2\ntakes +a number, at least 1, at most 64\nmeaning +How many/,
+  )
+  await expect(print((context) => describe(context, 'sandbox.moon'))).rejects.toMatchObject({ code: 2 })
 })

@@ -31,7 +31,7 @@ async function linesOf(given: Partial<Run>, columns = 80) {
 
 test('a run of one execution with one model has one line of costs', async () => {
   const { lines } = await linesOf({ costs: [entry], costTotals: { ...entry, byModel: [] } })
-  expect(lines.at(-1)).toBe('costs      run   agentA  sonnet  1.9M in  29k out  $1.84, reported')
+  expect(lines.at(-1)).toBe('costs      run   claude  sonnet  1.9M in  29k out  $1.84, reported')
 })
 
 test('each model of each execution has a line, and a sum follows', async () => {
@@ -44,9 +44,9 @@ test('each model of each execution has a line, and a sum follows', async () => {
     costTotals: { ...tokens, inputTokens: 5_000_000, costUsd: 2.09, estimated: true, byModel: [] },
   })
   expect(lines.slice(-4)).toEqual([
-    'costs      run          agentA  sonnet  1.9M in  29k out  $1.84, reported',
-    '           follow-up 1  agentA  haiku   1.9M in  29k out  ~$0.25, estimated',
-    '           follow-up 1  agentA  opus    1.9M in  120 out  -',
+    'costs      run          claude  sonnet  1.9M in  29k out  $1.84, reported',
+    '           follow-up 1  claude  haiku   1.9M in  29k out  ~$0.25, estimated',
+    '           follow-up 1  claude  opus    1.9M in  120 out  -',
     '           total                        5.4M in  29k out  ~$2.09',
   ])
 })
@@ -69,8 +69,8 @@ test('an active run names its state, its repository and its next command', async
     '▸ ENG-231  Rate limit login attempts                             running for 25m',
     'run        run-1, queued 09:30:00',
     'ticket     https://t.example/ENG-231, urgent',
-    'worker     atlas, bwrap, agentA (Claude Code), session 5b1f6a0e',
-    'costs      run   agentA  sonnet  1.9M in  29k out  $1.84, reported',
+    'worker     atlas, bwrap, claude, session 5b1f6a0e',
+    'costs      run   claude  sonnet  1.9M in  29k out  $1.84, reported',
   ])
   expect(err).toBe('Next: switchyard logs ENG-231 -f\n')
 })
@@ -112,7 +112,7 @@ test('a narrow terminal cuts no id, no address and no amount', async () => {
   expect(out).not.toContain('…')
   expect(out.replace(/\n +/g, ' ')).toContain(`pull       ${url}, open`)
   expect(out).toContain(id)
-  expect(out).toContain('costs      run   agentA  sonnet  $1.84, reported\n')
+  expect(out).toContain('costs      run   claude  sonnet  $1.84, reported\n')
 })
 
 test('the repository of a ticket that names none is that of its pull request', async () => {

@@ -126,7 +126,7 @@ test.each<[string, RunEvent, string | undefined]>([
 
 test.each([
   [{ worker: 'atlas' }, 'on atlas'],
-  [{ provider: 'agentA' }, 'agentA (Claude Code)'],
+  [{ provider: 'agentA' }, 'claude'],
   [{ provider: 'agentZ' }, 'agentZ'],
   [{ reason: 'fleet at capacity' }, 'fleet at capacity'],
   [{ worker: 'atlas', reason: 'again' }, 'on atlas: again'],

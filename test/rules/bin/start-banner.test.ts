@@ -40,7 +40,7 @@ test('a host without configuration names what is missing, and the first of it as
       'switchyard 0.2.0 serves http://127.0.0.1:4400',
       '  tracker    not connected: switchyard connect tracker',
       '  code host  not connected: switchyard connect codehost',
-      '  agent      not connected: switchyard connect agentA',
+      '  agent      not connected: switchyard connect claude',
       '  worker     this machine, starting',
       '  fleet      off, this machine only: switchyard config set fleet.host ADDRESS',
       '  dashboard  its page opens by: switchyard dashboard',
@@ -69,7 +69,7 @@ test('a connected host says so, what it restored, and how a run starts', () => {
   ).toEqual([
     '  tracker    local, connected, polls every 30s',
     '  code host  local, connected',
-    '  agent      agentA, as agent.commands.agentA says',
+    '  agent      claude, as agent.commands.claude says',
     '  worker     atlas, this machine, 2 slots',
     '  fleet      ws://0.0.0.0:4401',
     '  dashboard  its page opens by: switchyard dashboard',
@@ -118,7 +118,7 @@ test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>
     'a key of an agent',
     { config: configOf({ agent: { agentAApiKey: 'sk-ant-a-key' } }) },
     {},
-    /agentA, has a credential/,
+    /claude, has a credential/,
   ],
   [
     'an agent that is not installed',
@@ -138,7 +138,7 @@ test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>
       ],
     },
     {},
-    /agent {6}agentA can't be run: install it: npm i -g claude/,
+    /agent {6}claude can't be run: install it: npm i -g claude/,
   ],
   [
     'a machine that runs no sandboxes',

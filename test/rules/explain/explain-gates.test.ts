@@ -315,12 +315,9 @@ describe('workers', () => {
       'stop none; not mica (draining), onyx (not connected) | switchyard workers enable mica',
       [worker('mica', draining), worker('onyx', away)],
     ],
+    ['stop claude is not installed on atlas, forge', [worker('atlas', lacking), worker('forge', lacking)]],
     [
-      'stop agentA (Claude Code) is not installed on atlas, forge',
-      [worker('atlas', lacking), worker('forge', lacking)],
-    ],
-    [
-      'stop agentA (Claude Code) is not installed on atlas; not mica (draining)',
+      'stop claude is not installed on atlas; not mica (draining)',
       [worker('atlas', lacking), worker('mica', draining)],
     ],
     [

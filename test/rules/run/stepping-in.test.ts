@@ -59,7 +59,7 @@ describe('resume', () => {
       expect.stringMatching(/^conflict: a follow-up .* is starting/),
       expect.stringMatching(/^gone: .* is kept no longer/),
       expect.stringMatching(/^gone: .* enrolled no more/),
-      expect.stringMatching(/^invalid: .*agentA/),
+      expect.stringMatching(/^invalid: .*claude/),
       'conflict: worker an�vil holds the sandbox of run-1 and is not connected: start the worker, or its supervisor again, and try again',
       'yes',
     ])

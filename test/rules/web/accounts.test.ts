@@ -25,7 +25,7 @@ test('without a credential nothing is connected, and each has a field for a key 
     ['tracker', 'missing', 'trackerApiKey'],
     ['codehost', 'missing', 'codehostToken'],
     ['agentA', 'missing', 'agentAApiKey'],
-    ['agentB', 'missing', undefined],
+    ['agentB', 'missing', 'agentBApiKey'],
     ['agentC', 'missing', 'agentCApiKey'],
     ['storage', 'missing', undefined],
   ])

@@ -48,7 +48,7 @@ RUNS       STATE       AGE      COST  LAST LINE
 ▸ ENG-238  running     12m    ~$0.62  > Edit: test/upload.test.ts
 » ENG-240  finalizing  5m40s  ~$0.41  # pushed switchyard/eng-240
 ▹ ENG-242  preparing   3m20s       -  added 96 packages in 8s
-◦ ENG-245  queued      3m10s  ~$0.33  usage limit of agentB until 2026-11-22T17…
+◦ ENG-245  queued      3m10s  ~$0.33  usage limit of codex until 2026-11-22T17:…
 ◦ ENG-247  queued      30s         -  waiting for ENG-245
 ◦ ENG-251  queued      12s         -  fleet at capacity
 ✓ ENG-219  completed   1h40m  ~$0.97  api#87 open
@@ -77,7 +77,7 @@ describe('the example', () => {
       '▸ ENG-231  Rate limit login attempts   running     26m     $1.84  atlas   > Bash: npm test',
     ])
     expect(lines[11]).toBe(
-      '◦ ENG-245  Dark mode for settings      queued      3m10s  ~$0.33  -       usage limit of agentB until 2026-11-22T17:00:…',
+      '◦ ENG-245  Dark mode for settings      queued      3m10s  ~$0.33  -       usage limit of codex until 2026-11-22T17:00:0…',
     )
     expect(lines[14]).toMatch(/^✓ ENG-219 {2}登録フォームの検証 {10}completed {3}1h40m/)
     expect(lines.slice(16, 19)).toEqual([
@@ -171,7 +171,7 @@ describe('what gives way when lines are short', () => {
     const lines = drawBoard(board, viewOf(60, 24))
     expect(lines[0]).toBe('switchyard   4 active  3 queued  2 need you   15:32:10  live')
     expect(lines.at(-1)).toBe('l logs  a attach  c cancel  r retry  ? help  q quit')
-    expect(lines).toContain('◦ ENG-245  queued      3m10s  ~$0.33  usage limit of agentB…')
+    expect(lines).toContain('◦ ENG-245  queued      3m10s  ~$0.33  usage limit of codex …')
   })
 })
 
@@ -206,7 +206,7 @@ describe('characters and colours', () => {
     expect(lines.join('\n')).toMatch(/^[\x20-\x7e\n]*$/)
     expect(lines[7]).toMatch(/^> ENG-231/)
     expect(lines[14]).toMatch(/^\+ ENG-219 {2}\?{9} {19}completed/)
-    expect(lines[11]).toMatch(/2026-11-22T17:0\.\.\.$/)
+    expect(lines[11]).toMatch(/2026-11-22T17:00\.\.\.$/)
   })
 
   test('the selected row is reversed up to the edge, active glyphs are bold, and NO_COLOR has no sequence', () => {
