@@ -29,7 +29,7 @@ export interface AttentionView {
   /** Sentences about what keeps the host from its whole work; the same array while nothing changes. */
   degraded(): readonly string[]
   /** The code host has described a pull request. */
-  onPullDetail(detail: Pick<PullDetailFacts, 'url' | 'mergeableState'>): void
+  onPullDetail(detail: Pick<PullDetailFacts, 'url' | 'mergeableState' | 'checks' | 'conversation'>): void
 }
 
 declare module '../runtime/module.ts' {
@@ -155,6 +155,7 @@ function factsOfViews(
       ),
     ),
     conflicts: new Map([...troubles.of('conflict')].map(([url, { since }]) => [url, since])),
+    verdicts: new Map([...troubles.of('verdict')].map(([url, { reason = '' }]) => [url, reason])),
     damage: store.database.damage
       .all()
       .filter((damage) => !(isLoss(damage) && troubles.of('acknowledged').has(damage.id)))

@@ -14,6 +14,7 @@ import type { RefusedWork } from '../../core/run/publishing.ts'
 import { topicOf } from '../../core/run/queue-reasons.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
 import { truncate } from '../../core/safe-text.ts'
+import { verdictOf } from '../../protocol/pull-concerns.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { RunContext } from '../runs/run.machine.ts'
@@ -78,11 +79,19 @@ export class TroubleWatch {
   }
 
   /** The code host has described a pull request. Returns whether the answer changed what is known. */
-  onPullDetail({ url, mergeableState }: Pick<PullDetailFacts, 'url' | 'mergeableState'>): boolean {
+  onPullDetail(pull: Pick<PullDetailFacts, 'url' | 'mergeableState' | 'checks' | 'conversation'>): boolean {
     const { troubles, instant } = this.#ports
-    return mergeableState === HAS_CONFLICTS
-      ? troubles.begin('conflict', url, { since: instant() })
-      : troubles.end('conflict', url)
+    const { url, mergeableState } = pull
+    const hasConflictChanged =
+      mergeableState === HAS_CONFLICTS
+        ? troubles.begin('conflict', url, { since: instant() })
+        : troubles.end('conflict', url)
+    const reason = verdictOf(pull)
+    const hasVerdictChanged =
+      reason === undefined
+        ? troubles.end('verdict', url)
+        : troubles.begin('verdict', url, { since: instant(), reason })
+    return hasConflictChanged || hasVerdictChanged
   }
 
   onRun({ before, after, over, restored }: StateChange): void {

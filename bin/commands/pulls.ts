@@ -1,6 +1,7 @@
 /** `switchyard pulls list`, `show`, `diff`, `checks` and `open`: reads pull requests. */
 import type { Client } from '../../client/client.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
+import { verdictOf } from '../../protocol/pull-concerns.ts'
 import type { PullDetail, PullFile, PullSummary } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRemote } from '../client/names.ts'
@@ -88,10 +89,8 @@ async function nextCommands(client: Client, pull: PullDetail, run: Run | undefin
     : [merge]
 }
 
-const asksForWork = ({ conversation, checks }: PullDetail): boolean =>
-  conversation.threads.some(({ resolved }) => !resolved) ||
-  conversation.reviews.some(({ state }) => /^changes.requested$/i.test(state)) ||
-  checks.some(({ conclusion }) => conclusion === 'failure')
+const asksForWork = (pull: PullDetail): boolean =>
+  verdictOf(pull) !== undefined || pull.conversation.threads.some(({ resolved }) => !resolved)
 
 export async function checks({ client, output }: CommandContext, words: readonly string[]): Promise<void> {
   const { checks, checksLookupFailed } = await client.readPull(await findPull(client, words))

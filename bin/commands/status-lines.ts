@@ -1,7 +1,7 @@
 /** The lines of `switchyard status`: counts, services and workers, and last what needs a person. */
+import { withAgentNames } from '../../client/agent-names.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { WorkerView } from '../../protocol/worker.ts'
@@ -24,6 +24,8 @@ export interface HostSnapshot {
 /** The lines show more than the records do. */
 export interface SnapshotDetails {
   readonly config: ServiceConfig
+  /** Words about the code host. */
+  readonly codeHost: string
   readonly finished: readonly Run[]
   /** Undefined while no price of today is known. */
   readonly spentToday: string | undefined
@@ -45,7 +47,7 @@ const MESSAGE_COLUMNS_MIN = 36
 export function printSnapshot(
   { output, present }: Pick<CommandContext, 'output' | 'present'>,
   snapshot: HostSnapshot,
-  { config, finished, spentToday, names, more }: SnapshotDetails,
+  { config, codeHost, finished, spentToday, names, more }: SnapshotDetails,
 ): void {
   const { tracker, workers, attention } = snapshot
   const { now } = present()
@@ -54,7 +56,7 @@ export function printSnapshot(
   printFacts(
     output,
     ['tracker', describeTracker(config.tracker.driver, tracker, now)],
-    ['code host', describeCodeHost(config)],
+    ['code host', codeHost],
   )
   printFacts(
     output,
@@ -103,11 +105,6 @@ function describeTracker(driver: string, { state, error, lastPollAt }: TrackerSt
   if (state !== 'connected') return `${driver}, ${state}`
   const polled = lastPollAt === undefined ? '' : `, polled ${formatAge(now - Date.parse(lastPollAt))} ago`
   return `${driver}, connected${polled}`
-}
-
-function describeCodeHost({ codehost: { driver, token } }: ServiceConfig): string {
-  const isConnected = isFolder(CODE_HOST_FACTS[driver]) || (token ?? '') !== ''
-  return `${driver}, ${isConnected ? 'connected' : 'not connected'}`
 }
 
 /** `forge 0.1.9`: workers of an earlier version than their host. They work, and should be upgraded. */
@@ -172,7 +169,12 @@ function printAttention(
   const { stdout } = output
   const columns: readonly TableColumn<AttentionItem>[] = [
     { heading: '', cell: ({ id, kind }) => names.get(id) ?? kind },
-    { heading: '', cell: ({ message }) => message, shrinksTo: MESSAGE_COLUMNS_MIN, shrinks: 'end' },
+    {
+      heading: '',
+      cell: ({ message }) => withAgentNames(message),
+      shrinksTo: MESSAGE_COLUMNS_MIN,
+      shrinks: 'end',
+    },
     { heading: '', cell: ({ cure }) => output.completeCommands(cure ?? '') },
   ]
   output.data(stdout.isTerminal ? `\n${stdout.colors.bold('Needs you')}` : 'Needs you')

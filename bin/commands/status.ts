@@ -2,8 +2,10 @@
 import type { Client } from '../../client/client.ts'
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { isPassing } from '../../client/errors.ts'
+import { describeCodeHost, readWaitingPulls } from '../../client/observed-services.ts'
 import { readFinishedSince } from '../../client/read-finished-since.ts'
-import type { AttentionItem } from '../../protocol/attention.ts'
+import type { AttentionItem, AttentionResponse } from '../../protocol/attention.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import { ACTIVE } from '../client/active-statuses.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
@@ -23,7 +25,7 @@ const CLEAR_SCREEN = '\x1b[H\x1b[2J'
 
 export async function status(context: CommandContext<StatusOptions>): Promise<number | undefined> {
   if (context.options.watch === true) return await watchStatus(context)
-  print(context, await readStatus(context))
+  print(context, await readStatus(context, createObserver(context)))
   return undefined
 }
 
@@ -32,10 +34,36 @@ interface Status {
   readonly details: SnapshotDetails
 }
 
-async function readStatus(context: CommandContext): Promise<Status> {
+/** Reads what the code host says. */
+type Observe = (config: ServiceConfig, attention: AttentionResponse) => Promise<Seen>
+
+interface Seen {
+  readonly codeHost: string
+  readonly attention: AttentionResponse
+}
+
+/** A watched status asks again after so long, because that is some requests to the code host. */
+const OBSERVE_MS_MIN = 60_000
+
+function createObserver({ client, output }: CommandContext): Observe {
+  let [codeHost, dueAt] = ['', -Infinity]
+  return async (config, attention) => {
+    const isDue = output.format === 'table' && performance.now() >= dueAt
+    if (!isDue) return { codeHost, attention }
+    dueAt = performance.now() + OBSERVE_MS_MIN
+    const [words, hasRead] = await Promise.all([
+      describeCodeHost(client, config),
+      readWaitingPulls(client, attention.items),
+    ])
+    codeHost = words
+    return { codeHost, attention: hasRead ? await client.readAttention() : attention }
+  }
+}
+
+async function readStatus(context: CommandContext, observe: Observe): Promise<Status> {
   const { client, output, present } = context
   const finished: Run[] = []
-  const [health, tracker, config, { workers }, runs, { items: attention, more }] = await Promise.all([
+  const [health, tracker, config, { workers }, runs, known] = await Promise.all([
     client.health(),
     client.readTrackerStatus(),
     client.readConfig(),
@@ -46,6 +74,8 @@ async function readStatus(context: CommandContext): Promise<Status> {
       ? readFinishedSince(client, lastMidnight(present()), (page) => finished.push(...page))
       : undefined,
   ])
+  const { codeHost, attention: listed } = await observe(config, known)
+  const { items: attention, more } = listed
   const paused = config.policy.paused === true
   const names =
     output.format === 'table' ? await nameItems(client, attention, [...runs, ...finished]) : new Map()
@@ -53,7 +83,7 @@ async function readStatus(context: CommandContext): Promise<Status> {
     output.format === 'table' ? await readSpentToday(context, [...runs, ...finished]) : undefined
   return {
     snapshot: { health, tracker, paused, workers, runs, attention },
-    details: { config, finished, spentToday, names, more: more ?? 0 },
+    details: { config, codeHost, finished, spentToday, names, more: more ?? 0 },
   }
 }
 
@@ -137,16 +167,18 @@ function followChanges(context: CommandContext, signal: AbortSignal, printer: St
 /** Prints a status that differs from the printed one in more than the times of polls and heartbeats. */
 class StatusPrinter {
   readonly #context: CommandContext<StatusOptions>
+  readonly #observe: Observe
   #printed: string | undefined
   #latest: Status | undefined
 
   constructor(context: CommandContext<StatusOptions>) {
     this.#context = context
+    this.#observe = createObserver(context)
   }
 
   async refresh(): Promise<void> {
     const { output } = this.#context
-    const read = await readStatus(this.#context)
+    const read = await readStatus(this.#context, this.#observe)
     this.#latest = read
     const key = keyOf(read.snapshot)
     if (key === this.#printed) return

@@ -78,6 +78,7 @@ export function smallStatus(
   )
   printSnapshot({ output, present: () => present }, snapshot, {
     config,
+    codeHost: config.codehost.driver,
     finished: runs.filter(hasEnded),
     spentToday: board.cost,
     names,

@@ -73,6 +73,7 @@ const mergeVerb = () =>
         .choices(['merge', 'squash', 'rebase'])
         .default('merge' as const),
     )
+    .option('--anyway', 'also over checks that are red or pending, and what people asked for')
     .action((names, options) =>
       runCommand(options, async (context) =>
         (await import('../commands/pull-actions.ts')).merge(context, names),

@@ -113,9 +113,10 @@ function itemOfRun(run: Run, facts: AttentionFacts): AttentionItem | undefined {
       since: conflictSince,
     }
   if (run.prState !== 'open') return undefined
+  const verdict = facts.verdicts.get(pull.url)
   return {
-    ...commonFields('review', run, `review asked on ${name}`),
-    cure: showPullCommand(run),
+    ...commonFields('review', run, `${verdict ?? 'review asked'} on ${name}`),
+    cure: verdict === undefined ? showPullCommand(run) : `switchyard followup ${runInCommand(run)}`,
     pull,
   }
 }

@@ -46,6 +46,8 @@ export interface AttentionFacts {
   readonly limits: ReadonlyMap<string, UsageLimitEvent>
   /** Since when pull requests have conflicts as far as the host knows, by address. */
   readonly conflicts: ReadonlyMap<string, IsoInstant>
+  /** The verdicts of checks and reviewers on pull requests as far as the host knows, by address: `checks red`. */
+  readonly verdicts: ReadonlyMap<string, string>
   /** The queue reasons of runs that wait for a credential, and since when the first of them waits. */
   readonly credentials: readonly { readonly reason: string; readonly since: IsoInstant }[]
   readonly awayWorkers: readonly AwayWorker[]

@@ -10,12 +10,14 @@ import { createHash } from 'node:crypto'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobPull } from '../../protocol/frames.ts'
-import { JOB_DISCUSSION_BYTES_MAX } from '../../protocol/limits.ts'
-import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import { ID_CHARS_MAX, JOB_DISCUSSION_BYTES_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { redChecks } from '../../protocol/pull-concerns.ts'
+import type { PullCheck, PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { createdAtOf } from '../ids.ts'
 import type { PullBranches, PullDetailFacts } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
+import { truncate } from '../safe-text.ts'
 import { isSameName } from '../tickets/names.ts'
 import { chooseRepo, type RepoChoice } from '../tickets/repo.ts'
 import { selectOrders } from './orders.ts'
@@ -119,12 +121,34 @@ export function readDiscussion(
     baseBranch,
     threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOwnComments),
     reviews: reviews.filter((review) => isNew(review.submittedAt, keyOfReview(review))),
-    comments: comments.filter((comment) => isNew(comment.createdAt, keyOfComment(comment))),
+    comments: [
+      ...comments.filter((comment) => isNew(comment.createdAt, keyOfComment(comment))),
+      ...redChecks(detail.checks).map((check) => remarkOfCheck(check, url, detail)),
+    ],
     ...(unheard.length === 0 ? {} : { unheard: [...unheard] }),
   }
   const fresh = new Set(remarkKeys(pull))
   const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))
   return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_DISCUSSION_BYTES_MAX))
+}
+
+/** The author of a remark about a failed check, followed by the name of the check. */
+const CHECK_AUTHOR = 'check'
+
+/** A failed check is given to each follow-up until it passes. */
+function remarkOfCheck(
+  { name, url: address, conclusion, report }: PullCheck,
+  url: string,
+  { updatedAt, headSha }: PullDetailFacts,
+): PullComment {
+  const outcome = `The check failed for commit ${headSha}: ${conclusion ?? 'failure'}.`
+  return {
+    id: truncate(`check ${name}`, ID_CHARS_MAX),
+    author: truncate(`${CHECK_AUTHOR} ${name}`, NAME_CHARS_MAX),
+    body: report === undefined ? outcome : `${outcome}\n\n${report}`,
+    createdAt: updatedAt,
+    url: address ?? url,
+  }
 }
 
 /** 96 bits: enough to distinguish a few thousand remarks. */

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { yes } from '../../../core/result.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import type { PullDetail } from '../../../protocol/pulls.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { type CommandProcess, commandPath, runCommand } from '../../support/command-process.ts'
 import { type FakeHostApi, fakeRun } from '../../support/fake-host-api.ts'
@@ -14,6 +16,30 @@ import { until } from '../../support/until.ts'
 
 const OLD_ID = 'run-01a203706fb070008000000000000001'
 const NEW_ID = 'run-01a203abc33070008000000000000002'
+
+const DETAIL: PullDetail = {
+  repo: 'api',
+  remote: 'acme/api',
+  number: 87,
+  url: 'https://host.example/acme/api/pull/87',
+  title: 'Greet',
+  state: 'open',
+  author: 'switchyard',
+  baseBranch: 'main',
+  headBranch: 'switchyard/eng-1',
+  createdAt: '2026-03-01T08:48:00.000Z',
+  updatedAt: '2026-03-01T08:48:00.000Z',
+  body: '',
+  draft: false,
+  headSha: 'abc',
+  additions: 0,
+  deletions: 0,
+  changedFiles: 0,
+  conversation: { comments: [], reviews: [], threads: [] },
+  files: [],
+  commits: [],
+  checks: [],
+}
 
 interface CommandHost {
   readonly hostApi: FakeHostApi
@@ -105,6 +131,26 @@ describe('data and words', () => {
     const printed = JSON.parse(json.out)
     expect(Object.keys(printed)).toEqual(['health', 'tracker', 'paused', 'workers', 'runs', 'attention'])
     expect(printed).toMatchObject({ paused: false, runs: [{ id: NEW_ID }], attention: items })
+  })
+
+  test('the status asks the code host, and looks at the pull requests that wait for a person', async () => {
+    const { hostApi, run } = await startCommandHost()
+    const token = { ...configDefaults.codehost, token: '***' }
+    hostApi.config = () => ({ ...configDefaults, codehost: token })
+    const { repo, remote, number, url } = DETAIL
+    const pull = { repo, remote, number, url }
+    const since = '2026-11-22T14:19:14.107Z'
+    const item = { id: `review:${OLD_ID}`, kind: 'review' as const, runId: OLD_ID, pull, since }
+    const hasRead = () => hostApi.providerCalls.some(({ name }) => name === 'pull')
+    hostApi.answers.set('pull', yes(DETAIL))
+    hostApi.attention = () => ({
+      items: [{ ...item, message: hasRead() ? 'checks red on api#87' : 'review asked on api#87' }],
+    })
+    const { out } = await endOf(run('status'))
+    expect(out).toContain('\ncode host\tgithub, nothing is connected\n')
+    expect(out).toContain('\tchecks red on api#87\t')
+    hostApi.answers.set('codehostRepos', yes([]))
+    expect((await endOf(run('status'))).out).toContain('\ncode host\tgithub, connected\n')
   })
 
   test('runs are tab-separated values with whole ids, ids alone or records', async () => {

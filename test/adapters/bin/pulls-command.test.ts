@@ -118,6 +118,7 @@ test('pulls merge, close and review act on it', async () => {
   await expect(reviewed({ approve: true, comment: true })).rejects.toMatchObject({ code: 2 })
   expect(hostApi.providerCalls.map(({ name }) => name)).toEqual([
     'pulls',
+    'pull',
     'mergePull',
     'closePull',
     'reviewPull',
@@ -295,4 +296,33 @@ test('the real pulls reply and pulls resolve send what their options say', async
     { threadId: 't-1', resolved: true },
     { threadId: 't-1', resolved: false },
   ])
+})
+
+test('pulls merge names what is red, pending or asked, and merges over it only with --anyway', async () => {
+  const { print, hostApi } = await openPulls()
+  const check = (name: string, status: 'completed' | 'in_progress', conclusion?: string) => ({
+    name,
+    status,
+    source: 'check-run' as const,
+    ...(conclusion === undefined ? {} : { conclusion }),
+  })
+  const asked = { id: 'r', author: 'ada', body: 'no', submittedAt: at }
+  const conversation = { ...detail.conversation, reviews: [{ ...asked, state: 'CHANGES_REQUESTED' }] }
+  const checks = [check('lint', 'completed', 'timed_out'), check('e2e', 'in_progress')]
+  hostApi.answers.set('pull', yes({ ...detail, checks, conversation }))
+  const mergeIt = (anyway?: true) =>
+    print((context: CommandContext<MergeOptions>) => merge(context, ['ENG-1']), {
+      options: { method: 'merge', ...(anyway === undefined ? {} : { anyway }) },
+    })
+  await expect(mergeIt()).rejects.toMatchObject({
+    code: 1,
+    message: 'api#87 is not merged: check lint is red; check e2e is pending; ada requested changes',
+    cure: 'switchyard pulls merge api 87 --anyway',
+  })
+  expect(hostApi.providerCalls.map(({ name }) => name)).not.toContain('mergePull')
+  expect((await mergeIt(true)).out).toBe('api#87 is merged.\n')
+  const approved = { ...asked, state: 'APPROVED', submittedAt: '2026-03-01T08:49:00.000Z' }
+  const reviews = [...conversation.reviews, approved]
+  hostApi.answers.set('pull', yes({ ...detail, conversation: { ...conversation, reviews } }))
+  expect((await mergeIt()).out).toBe('api#87 is merged.\n')
 })

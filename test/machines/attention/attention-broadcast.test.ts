@@ -30,6 +30,7 @@ function watchAttention() {
       closedTickets: new Set(),
       limits: new Map(),
       conflicts: new Map(),
+      verdicts: new Map(),
       credentials: since.map((each) => ({ reason: 'missing-credential: github', since: each })),
       awayWorkers: [],
       damage: [],

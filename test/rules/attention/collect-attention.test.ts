@@ -50,6 +50,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   closedTickets: new Set(),
   limits: new Map(),
   conflicts: new Map(),
+  verdicts: new Map(),
   credentials: [],
   awayWorkers: [],
   damage: [],
@@ -134,6 +135,10 @@ test.each<[string, Partial<AttentionFacts>]>([
   [
     'review review asked on api#87 | switchyard runs open ENG-228',
     { endedRuns: [reviewed()], closedTickets: new Set(['t-1']) },
+  ],
+  [
+    'review checks red on api#87 | switchyard followup ENG-228',
+    { endedRuns: [reviewed()], verdicts: new Map([[URL, 'checks red']]) },
   ],
   [
     'conflict api#87 conflicts with its base branch | switchyard followup ENG-228',

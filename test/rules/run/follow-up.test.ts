@@ -79,6 +79,22 @@ const madeIn = (minute: number): string =>
 const summary = (began: number, ended: number, author = 'ada') =>
   comment(`Rebased.\n\n${followUpMarker(madeIn(began))}`, ended, author)
 
+test('failed checks are remarks until they pass, whatever was answered', () => {
+  const check = { name: 'lint', status: 'completed', source: 'check-run' } as const
+  const readWith = (conclusion: string, answered = new Set<string>()) => {
+    const facts = { ...detail(), checks: [{ ...check, conclusion, report: 'line 3: no semicolon' }] }
+    const found = readDiscussion(URL, facts, origin, answered)
+    if (!found.ok) throw new Error(found.refusal.message)
+    expect(createChecker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
+    return found.value.pull
+  }
+  const [remark, ...others] = readWith('timed_out').comments
+  expect([remark?.author, remark?.url, others]).toEqual(['check lint', URL, []])
+  expect(remark?.body).toBe('The check failed for commit abc: timed_out.\n\nline 3: no semicolon')
+  expect(readWith('timed_out', new Set(remarkKeys(readWith('timed_out')))).comments).toHaveLength(1)
+  expect(readWith('success').comments).toEqual([])
+})
+
 describe('the branches and the sandbox', () => {
   test('the branches and the repository are those of the pull request, also for a fork', () => {
     expect(talk({}).pull).toEqual({
