@@ -8,6 +8,7 @@
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
+import { chooseEncoding } from './accept-encoding.ts'
 import { type Body, framingError, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { isJsonContent, readJsonBody } from './json-body.ts'
@@ -22,6 +23,7 @@ import {
   sendAndClose,
   sendWithoutBody,
 } from './reply.ts'
+import { ReplyCompressor } from './reply-compressor.ts'
 import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-checks.ts'
 import type { RequestCounter } from './request-counter.ts'
 import { announcesBody, type RequestHead, readHead } from './request-head.ts'
@@ -38,6 +40,8 @@ export interface HttpHandlerOptions {
   readonly isTakenOver?: () => boolean
   /** The longest body; HTTP_BODY_BYTES_MAX when absent. */
   readonly bodyBytesMax?: number
+  /** Whether answers are compressed for clients that take gzip. */
+  readonly compresses?: boolean
 }
 
 export interface HttpHandler {
@@ -78,12 +82,14 @@ class RoutingHttpHandler implements HttpHandler {
   readonly #options: HttpHandlerOptions
   readonly #bytesMax: number
   readonly #tooLarge: Reply
+  readonly #compressor: ReplyCompressor | undefined
   readonly #waiting = new Set<Exchange>()
   #isRefusing = false
 
   constructor(options: HttpHandlerOptions) {
     this.#options = options
     this.#bytesMax = options.bodyBytesMax ?? HTTP_BODY_BYTES_MAX
+    this.#compressor = options.compresses === true ? new ReplyCompressor() : undefined
     this.#tooLarge = refusal(413, `the body is larger than ${this.#bytesMax} bytes`)
   }
 
@@ -150,7 +156,8 @@ class RoutingHttpHandler implements HttpHandler {
     const asked = { row, placed: placed.value, asker, isJson: isJsonContent(head.contentType) }
     // A socket path has one answer to an ordinary request, with or without a body.
     if (announcesBody(head) && !row.socket) return this.#receiveBody(response, head, asked, cors)
-    const reply = this.#runHandler(asked, NO_BYTES)
+    const made = this.#runHandler(asked, NO_BYTES)
+    const reply = takesGzip(head) ? (this.#compressor?.compress(made) ?? made) : made
     if (!(reply instanceof Promise)) return reply
     return this.#replyLater(new Exchange(response, cors), row, reply)
   }
@@ -236,6 +243,9 @@ class RoutingHttpHandler implements HttpHandler {
     return INTERNAL_ERROR
   }
 }
+
+const takesGzip = ({ method, acceptEncoding }: RequestHead): boolean =>
+  method === 'GET' && chooseEncoding(acceptEncoding, ['gzip']) !== undefined
 
 function methodRefused(method: string, allow: string): Reply {
   const shownMethod = /^[A-Z]{1,16}$/.test(method) ? method : 'this method'

@@ -143,7 +143,7 @@ async function openManagement(shared: SharedParts): Promise<Result<OpenListener>
   if (!made.ok) return made
   const admit = createManagementCheck(options.hostApi, options.token)
   const route = createRouter(table.filter((row) => row.listeners.includes('management')))
-  const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter }
+  const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter, compresses: true }
   const http = createHttpHandler(checks)
   const socketGroups = serveManagementSockets(made.value, shared, checks, http)
   return startListening(

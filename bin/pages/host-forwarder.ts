@@ -85,12 +85,19 @@ async function addressOf(connection: ClientConnection): Promise<HostAddress> {
   }
 }
 
-function requestTo(at: HostAddress, { method, path, contentType, body, signal }: ForwardedRequest) {
+function requestTo(
+  at: HostAddress,
+  { method, path, contentType, acceptEncoding, body, signal }: ForwardedRequest,
+) {
   return {
     method,
     url: `${at.url}${path}`,
     owner: at.owner,
-    headers: { ...hostHeaders(at), ...(contentType === '' ? {} : { 'content-type': contentType }) },
+    headers: {
+      ...hostHeaders(at),
+      ...(contentType === '' ? {} : { 'content-type': contentType }),
+      ...(acceptEncoding === '' ? {} : { 'accept-encoding': acceptEncoding }),
+    },
     ...(body === undefined ? {} : { body: Buffer.from(body).toString() }),
     signal,
   }

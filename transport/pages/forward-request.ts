@@ -5,7 +5,7 @@ import { type Download, type Headers, type Reply, refusal } from '../reply.ts'
 import type { ForwardedReply, ForwardedRequest, HostForwarder } from './host-forwarder.ts'
 
 /** Everything else that the host says in headers is between it and this process. */
-const FORWARDED_HEADERS = ['allow', 'content-disposition', 'link', 'retry-after']
+const FORWARDED_HEADERS = ['allow', 'content-disposition', 'content-encoding', 'link', 'retry-after', 'vary']
 /** An answer that a browser would show as a document may do nothing. */
 const INERT: Headers = [
   ['content-security-policy', "default-src 'none'; sandbox; frame-ancestors 'none'"],

@@ -5,6 +5,8 @@ export interface ForwardedRequest {
   /** With its query. */
   readonly path: string
   readonly contentType: string
+  /** `gzip` for a browser that takes it, otherwise empty. The answer passes through as the host encodes it. */
+  readonly acceptEncoding: string
   readonly body: Uint8Array | undefined
   readonly signal: AbortSignal
 }

@@ -7,6 +7,7 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_BODY_BYTES_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
+import { chooseEncoding } from '../accept-encoding.ts'
 import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
 import { framingError } from '../body.ts'
 import type { Exchange } from '../exchange.ts'
@@ -189,7 +190,14 @@ class PageListener {
     }
     const { method, query, contentType } = head
     const path = `${head.path}${query === '' ? '' : `?${query}`}`
-    const asked: Omit<ForwardedRequest, 'signal'> = { method, path, contentType, body: undefined }
+    const acceptEncoding = chooseEncoding(head.acceptEncoding, ['gzip']) ?? ''
+    const asked: Omit<ForwardedRequest, 'signal'> = {
+      method,
+      path,
+      contentType,
+      acceptEncoding,
+      body: undefined,
+    }
     const exchange = this.#exchanges.startForward(response)
     if (!announcesBody(head)) this.#startForward(asked, exchange)
     else

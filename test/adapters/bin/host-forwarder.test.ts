@@ -1,6 +1,7 @@
 /** The reach of a page before a real host. Its client is a plain connection, because any other would resolve dots first. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import { createHostForwarder } from '../../../bin/pages/host-forwarder.ts'
@@ -10,6 +11,8 @@ import { dialByNode } from '../../../client/node-socket.ts'
 import type { AuditAction } from '../../../protocol/audit.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
 import { openPageServer } from '../../../transport/pages/page-server.ts'
+import { askForBytes } from '../../support/ask-for-bytes.ts'
+import { fakeTicket } from '../../support/fake-host-api.ts'
 import { createRawClient, requestText } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -85,6 +88,18 @@ test('no page opens a socket of the host by way of dots', async () => {
   socket.resume()
   await ended
   expect(meters.counts.has('sockets dashboard')).toBe(false)
+})
+
+test.each([
+  ['gzip, br', 'gzip'],
+  ['br', undefined],
+])('a browser that takes %s gets an answer of the host as %s', async (taken, encoding) => {
+  const { hostApi, port, cookie } = await openPageBeforeHost(DASHBOARD_PAGE)
+  hostApi.tickets = () => Array.from({ length: 100 }, (_, at) => fakeTicket(`ENG-${at}`))
+  const lines = [`Cookie: ${cookie}`, `Accept-Encoding: ${taken}`]
+  const { headers, body } = await askForBytes(port, '/api/tickets', lines)
+  expect(headers['content-encoding']).toBe(encoding)
+  expect(JSON.parse((encoding === undefined ? body : gunzipSync(body)).toString())).toHaveLength(100)
 })
 
 test('a hello far above the backlog limit reaches a browser, and a push follows it', async () => {

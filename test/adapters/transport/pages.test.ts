@@ -376,6 +376,7 @@ describe('a request', () => {
         method: 'GET',
         path: '/api/runs?limit=3',
         contentType: '',
+        acceptEncoding: '',
         body: undefined,
         signal: expect.anything(),
       },
