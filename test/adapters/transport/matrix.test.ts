@@ -134,6 +134,7 @@ const WORKS: Readonly<Record<string, number>> = {
   'GET /api/tickets': 200,
   'POST /api/tickets/x/run': 404,
   'GET /api/runs': 200,
+  'GET /api/runs/summary': 200,
   'GET /api/runs/x': 404,
   'GET /api/runs/x/events': 404,
   'GET /api/runs/x/placement': 404,
