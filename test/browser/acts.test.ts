@@ -232,7 +232,11 @@ test('going back finds the rows and the part of the page that were in view', asy
   const rows = page.locator('.run-rows')
   const rowsOffset = () => rows.evaluate(({ scrollTop }) => scrollTop)
   const scroll = async (): Promise<void> => {
-    await rows.evaluate((element) => element.scrollTo(0, 3_000))
+    // The end of the first page brings the next one.
+    await until('the list is long enough', async () => {
+      await rows.evaluate((element) => element.scrollTo(0, 3_000))
+      return (await rowsOffset()) === 3_000
+    })
     await rows.locator('[data-index="105"]').waitFor()
   }
   await scroll()

@@ -15,7 +15,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /** The path of each page, and a word that shows that it has drawn its data. */
 const PAGES: readonly (readonly [path: string, word: string])[] = [
   ['/', 'Recently finished'],
-  ['/runs', 'ENG-404'],
+  ['/runs', 'ENG-10019'],
   ['/runs/run-000412', 'Attempt 1'],
   ['/runs/run-000412?diff=1', 'no confirmed pull request'],
   ['/runs/run-000413', 'What it waits for'],

@@ -3,7 +3,7 @@
  *
  * What is pushed meanwhile joins by itself, because the list is derived from the records.
  */
-import { computed, type ReadonlySignal, useComputed, useSignal } from '@preact/signals'
+import { computed, type ReadonlySignal, signal, useComputed } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
 import type { RunSummary } from '../../../protocol/run-query.ts'
@@ -38,15 +38,19 @@ interface Keyed {
   readonly key: string
 }
 
+/** The last answer; whoever comes back to the page finds the rows that were read. */
+const answer = signal<(ListedRuns & Keyed) | undefined>(undefined)
+
 const today = computed(() => midnightBefore(now.value, 0))
 
 export function useAskedList(): AskedList {
   const asked = useComputed(() => askedOf(address.value.query, today.value))
   const key = useComputed(() => JSON.stringify(asked.value))
-  const answer = useSignal<(ListedRuns & Keyed) | undefined>(undefined)
   const listed = useComputed(() => (answer.value?.key === key.value ? answer.value : undefined))
   const shown = useComputed(() =>
-    config.value === undefined ? [] : shownRuns(runs.value, asked.value, listed.value, config.value),
+    config.value === undefined || answer.value === undefined
+      ? []
+      : shownRuns(runs.value, asked.value, listed.value, config.value),
   )
   const first = useRequest(key.value, async (signal) => {
     if (asked.peek().words.q !== undefined) await pause(TYPING_MS, signal)

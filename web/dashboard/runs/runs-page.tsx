@@ -59,7 +59,7 @@ export function RunsPage() {
           <VirtualRows
             class="run-rows"
             offsetName="runs"
-            label="Runs"
+            label={count === undefined ? 'Runs' : countOf(count, 'run')}
             count={shown.length}
             total={count}
             height={isNarrow ? NARROW_ROW : rowHeight()}
