@@ -84,8 +84,8 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
       broadcast.noteRead()
       return {
         type: 'hello',
-        runs: recentRuns(store.database).map((run) => views.scheduler.withWaitReason(run)),
-        tickets: [...views.tracker.intake.eligible()],
+        runs: recentRuns(store.database).map((run) => views.scheduler.shownRun(run)),
+        tickets: views.tracker.intake.shownTickets(),
         config: currentConfig.redacted,
         linearStatus: views.tracker.status(),
         workers: views.workers.registry.views(),

@@ -59,7 +59,7 @@ function explainRun(api: ApiDependencies, run: Run): ExplainResponse {
   const { scheduler, tracker } = api.views
   return {
     ticket: tracker.intake.currentTicket(run.ticket),
-    run: scheduler.withWaitReason(run),
+    run: scheduler.shownRun(run),
     gates: run.status === 'queued' ? explainGates(factsOfRun(api, run)) : [],
   }
 }

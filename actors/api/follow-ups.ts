@@ -42,7 +42,7 @@ export function createFollowUpsApi(api: ApiDependencies): FollowUpsApi {
       const run = api.context.store.database.runs.get(id)
       return run === undefined
         ? no('unknown', `there is no run ${id}`)
-        : yes(api.views.scheduler.withWaitReason(run))
+        : yes(api.views.scheduler.shownRun(run))
     },
   }
 }

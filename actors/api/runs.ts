@@ -40,7 +40,7 @@ type RunsApi = Pick<
 export function createRunsApi(api: ApiDependencies): RunsApi {
   const { views } = api
   return {
-    tickets: () => views.tracker.intake.eligible(),
+    tickets: () => views.tracker.intake.shownTickets(),
     runTicket: (ticket, options) => runTicket(api, ticket, options),
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
@@ -74,7 +74,7 @@ export const unknownRun = (id: string) => no('unknown', `there is no run ${id}`)
 
 function showRun(api: ApiDependencies, id: string): Result<Run> {
   const run = durableRun(api, id)
-  return run === undefined ? unknownRun(id) : yes(api.views.scheduler.withWaitReason(run))
+  return run === undefined ? unknownRun(id) : yes(api.views.scheduler.shownRun(run))
 }
 
 async function showCommittedRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
@@ -88,7 +88,7 @@ function listRuns({ context, views }: ApiDependencies, query: RunQuery): RunPage
   const found = context.store.database.runs.list({ ...query, ...limit })
   const more = query.limit !== undefined && found.length > query.limit
   if (more) found.pop()
-  return { runs: found.map((run) => views.scheduler.withWaitReason(run)), more }
+  return { runs: found.map((run) => views.scheduler.shownRun(run)), more }
 }
 
 /** Opening a run also polls the state of its pull request; a change is pushed like any other. */

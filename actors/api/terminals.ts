@@ -33,7 +33,7 @@ function latestRun({ views }: ApiDependencies, id: string, may: Result<void>): R
 }
 
 const showDurable = ({ context, views }: ApiDependencies, run: Run): Run =>
-  views.scheduler.withWaitReason(context.store.database.runs.get(run.id) ?? run)
+  views.scheduler.shownRun(context.store.database.runs.get(run.id) ?? run)
 
 async function resumeRun(api: ApiDependencies, id: string): Promise<Result<ResumeRunResponse>> {
   const { context, views } = api

@@ -37,7 +37,7 @@ async function createTicket(
   const run = runId === undefined ? undefined : api.context.store.database.runs.get(runId)
   return yes({
     ticket: created.value.ticket,
-    ...(run === undefined ? {} : { run: api.views.scheduler.withWaitReason(run) }),
+    ...(run === undefined ? {} : { run: api.views.scheduler.shownRun(run) }),
   })
 }
 

@@ -17,7 +17,7 @@ export const dashboardModule = defineHostModule({
     const runBroadcast = new RunBroadcast({
       clock,
       hasSubscribers: () => broadcast.hasListeners,
-      push: (run) => broadcast.send({ type: 'run-updated', run: scheduler.withWaitReason(run) }),
+      push: (run) => broadcast.send({ type: 'run-updated', run: scheduler.shownRun(run) }),
     })
     let queueReason: string | undefined
     let sentReasonsVersion = 0

@@ -151,6 +151,6 @@ function applyTicketsChange(
   { names, isEligibleChanged }: TicketsChange,
 ): void {
   edits.onTicketsChanged(names)
-  if (isEligibleChanged) broadcast.send({ type: 'tickets', tickets: [...intake.eligible()] })
+  if (isEligibleChanged) broadcast.send({ type: 'tickets', tickets: intake.shownTickets() })
   publish({ view: 'tickets', keys: names })
 }

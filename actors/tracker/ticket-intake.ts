@@ -25,6 +25,7 @@ import {
 } from '../../core/tickets/blockers.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
+import { withRepo } from '../../core/tickets/repo.ts'
 import {
   observedAfter,
   observedBefore,
@@ -128,9 +129,10 @@ export class TicketIntake {
 
   // ---- queries -----------------------------------------------------------------------------------------------------
 
-  /** Eligible tickets in the order in which runs are queued. */
-  eligible(): readonly Ticket[] {
-    return this.#listing.eligible
+  /** Eligible tickets, as people see them, in the order in which runs are queued. */
+  shownTickets(): Ticket[] {
+    const { repos } = this.#ports.config()
+    return this.#listing.eligible.map((ticket) => withRepo(ticket, repos))
   }
 
   /** Every ticket of the last listing. */

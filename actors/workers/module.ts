@@ -199,6 +199,7 @@ export const schedulerModule = defineHostModule({
       mayGrant: () => isServing() && store.database.state().is === 'ready',
       isPaused: () => config().policy.paused,
       isDiskFull: () => store.database.state().is === 'degraded',
+      repos: () => config().repos,
       preparation: jobs.preparation,
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
       leases: leases.manager,

@@ -9,6 +9,8 @@ import { DISK_FULL, explainPlacement, PAUSED, placeRun, REPORTS_WAIT } from '../
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
+import { withRepo } from '../../core/tickets/repo.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
@@ -33,6 +35,8 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   /** Whether an operator has paused dispatching. */
   readonly isPaused: () => boolean
   readonly isDiskFull: () => boolean
+  /** The configured repositories. */
+  readonly repos: () => ServiceConfig['repos']
   readonly leases: LeaseManager
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
@@ -155,8 +159,13 @@ export class Scheduler {
     return false
   }
 
-  /** Adds the current wait reason to a run that has not ended, as people see it. */
-  withWaitReason(run: Run): Run {
+  /** Returns the run as people see it: with its repository's key, and with its wait reason of now until it has ended. */
+  shownRun(run: Run): Run {
+    const ticket = withRepo(run.ticket, this.#ports.repos())
+    return this.#withWaitReason(ticket === run.ticket ? run : { ...run, ticket })
+  }
+
+  #withWaitReason(run: Run): Run {
     if (run.status !== 'queued')
       return isTerminal(run.status) || !this.#ports.isDiskFull() ? run : { ...run, waitReason: REPORTS_WAIT }
     const reason = this.reasonFor(run)?.reason

@@ -51,6 +51,13 @@ export function judgeRepo(ticket: Ticket, repos: ServiceConfig['repos']): RepoVe
   return choices.length === 1 ? { is: 'chosen', choice } : { is: 'ambiguous', choices }
 }
 
+/** Returns the ticket as people see it: with the key of the repository that its labels or its project choose. */
+export function withRepo(ticket: Ticket, repos: ServiceConfig['repos']): Ticket {
+  if (ticket.repo !== undefined) return ticket
+  const verdict = judgeRepo(ticket, repos)
+  return verdict.is === 'chosen' ? { ...ticket, repo: verdict.choice.key } : ticket
+}
+
 /** The configured repositories, sorted by what they ask of a ticket. */
 interface RepoChoices {
   readonly all: readonly RepoChoice[]

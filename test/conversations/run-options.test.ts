@@ -41,6 +41,18 @@ test('instructions and the chosen agent reach the worker and stay with the run',
   })
 })
 
+test('tickets and runs are shown with the repository that their labels choose, and stored without it', async () => {
+  const repos = { main: { remote: 'owner/main' }, web: { remote: 'owner/web', label: 'web' } }
+  const host = await startHost(configWith({ ...credentials, repos }))
+  host.tracker.put(ticket('ENG-1', { labels: ['web'] }))
+  await host.settle()
+  const shown = [host.hostApi.hello().runs[0]?.ticket, host.runOf('ENG-1').ticket, host.hostApi.tickets()[0]]
+  expect(shown.map((each) => each?.repo)).toEqual(['web', 'web', 'web'])
+  await host.succeeded(host.hostApi.changeSettings({ repos: { web: { label: 'other' } } }))
+  await host.settle()
+  expect(host.runOf('ENG-1').ticket.repo).toBe('main')
+})
+
 test('a retry without instructions keeps those of the run, and others replace them', async () => {
   const { host, connection } = await startWithTicket()
   const { id } = await host.succeeded(host.hostApi.runTicket('ENG-1', { instructions: 'Use SQLite.' }))

@@ -27,7 +27,7 @@ test('one changed ticket among many costs the reads of one ticket', async () => 
   system.put(sampleTicket({ id: 't-7', title: 'Other' }))
   await system.poll()
   expect(system.keyValues.reads).toBeLessThan(10)
-  expect(system.intake.eligible().find(({ id }) => id === 't-7')?.title).toBe('Other')
+  expect(system.intake.shownTickets().find(({ id }) => id === 't-7')?.title).toBe('Other')
 })
 
 const MANY = Array.from({ length: 2 * TICKETS_PER_TURN + 1 }, (_, n) => `t-${n}`)
@@ -282,7 +282,7 @@ function drawStep(random: Random): Step {
 }
 
 const describe = (system: IntakeSystem) => ({
-  eligible: system.intake.eligible(),
+  eligible: system.intake.shownTickets(),
   events: system.runs.events,
   active: [...system.runs.active.keys()].sort(),
   observations: IDS.map((id) => system.observations.get(id)),

@@ -1,6 +1,6 @@
 /** Tests of the choice of a repository; every refusal says what to change. */
 import { expect, test } from '@jest/globals'
-import { chooseRepo } from '../../../core/tickets/repo.ts'
+import { chooseRepo, withRepo } from '../../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { sampleTicket } from './samples.ts'
@@ -32,6 +32,17 @@ test('the choice contains the mapping and its key', () => {
     ok: true,
     value: { key: 'web', mapping: repos.web },
   })
+})
+
+test('a ticket is shown with the repository that is chosen, and kept as it is without one', () => {
+  const repoOf = (odd: Partial<Ticket>, from = repos) => withRepo(sampleTicket(odd), from).repo
+  expect([repoOf({ labels: ['web'] }), repoOf({ repo: 'gone' }), repoOf({}, {})]).toEqual([
+    'web',
+    'gone',
+    undefined,
+  ])
+  const own = sampleTicket({ repo: 'web' })
+  expect(withRepo(own, repos)).toBe(own)
 })
 
 test('an unknown key is refused', () => {
