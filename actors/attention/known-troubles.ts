@@ -20,10 +20,11 @@ export interface Trouble {
 }
 
 /**
- * With its subject: `conflict` and `verdict`: the address of a pull request (a verdict is what its checks or reviewers say). `limit`: a run. `repository`: a remote that workers can't
- * read, as a queue reason names it. `pulls`: a remote whose pull requests the host can't read. `follow-up`: a run
- * whose pull request the host can't read before its follow-up. `damage`: the id of a damage. `acknowledged`: the id of a
- * damage that a person knows to be lost. `publish`: the beginning of a cause for which finished work can't be published.
+ * With its subject: `conflict` and `verdict`: the address of a pull request; its checks or reviewers have given the verdict.
+ * `limit`: a run. `repository`: a remote that workers can't read, as a queue reason names it. `pulls`: a remote whose pull
+ * requests the host can't read. `follow-up`: a run whose pull request the host can't read before its follow-up.
+ * `damage`: the id of a damage. `acknowledged`: the id of a damage that a person knows to be lost.
+ * `publish`: the beginning of a cause for which finished work can't be published.
  * `away`: a worker whose connection has ended while it holds finished work. `tracker` and `disk` have the one subject ''.
  */
 export type TroubleKind =

@@ -4,7 +4,6 @@ import type { CollectedAttention } from '../../core/attention/collect-attention.
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import { isLoss } from '../../core/damage.ts'
 import type { StoreState } from '../../core/ports.ts'
-import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -20,7 +19,7 @@ import { CONNECTION, WORKER } from '../workers/worker.names.ts'
 import { AttentionBroadcast } from './attention-broadcast.ts'
 import { EndedRuns } from './ended-runs.ts'
 import type { Trouble } from './known-troubles.ts'
-import { hasTrackerProblem, refusalSubject, TroubleWatch } from './trouble-watch.ts'
+import { type DescribedPull, hasTrackerProblem, refusalSubject, TroubleWatch } from './trouble-watch.ts'
 
 export interface AttentionView {
   list(): CollectedAttention
@@ -29,7 +28,7 @@ export interface AttentionView {
   /** Sentences about what keeps the host from its whole work; the same array while nothing changes. */
   degraded(): readonly string[]
   /** The code host has described a pull request. */
-  onPullDetail(detail: Pick<PullDetailFacts, 'url' | 'mergeableState' | 'checks' | 'conversation'>): void
+  onPullDetail(detail: DescribedPull): void
 }
 
 declare module '../runtime/module.ts' {
@@ -72,7 +71,8 @@ export const attentionModule = defineHostModule({
           const { run } = change.after.context as RunContext
           endedRuns.update(run)
           // A follow-up has brought the pull request up to date, or tried to.
-          if (change.over && run.prUrl !== undefined) troubles.end('conflict', run.prUrl)
+          if (change.over && run.prUrl !== undefined)
+            for (const kind of ['conflict', 'verdict'] as const) troubles.end(kind, run.prUrl)
           watch.onRun(change)
           onChange()
         },

@@ -41,6 +41,11 @@ export interface TroubleWatchPorts {
   readonly log: Log
 }
 
+export type DescribedPull = Pick<
+  PullDetailFacts,
+  'url' | 'mergeableState' | 'checks' | 'checksLookupFailed' | 'conversation'
+>
+
 /** The value of `mergeableState` that every code host gives for conflicts. */
 const HAS_CONFLICTS = 'dirty'
 
@@ -79,7 +84,7 @@ export class TroubleWatch {
   }
 
   /** The code host has described a pull request. Returns whether the answer changed what is known. */
-  onPullDetail(pull: Pick<PullDetailFacts, 'url' | 'mergeableState' | 'checks' | 'conversation'>): boolean {
+  onPullDetail(pull: DescribedPull): boolean {
     const { troubles, instant } = this.#ports
     const { url, mergeableState } = pull
     const hasConflictChanged =
@@ -87,6 +92,8 @@ export class TroubleWatch {
         ? troubles.begin('conflict', url, { since: instant() })
         : troubles.end('conflict', url)
     const reason = verdictOf(pull)
+    // A code host that could not tell all checks says nothing about those that were red before.
+    if (reason === undefined && pull.checksLookupFailed === true) return hasConflictChanged
     const hasVerdictChanged =
       reason === undefined
         ? troubles.end('verdict', url)

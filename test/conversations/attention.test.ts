@@ -185,6 +185,37 @@ test('an open pull request asks for a review until it is merged; a conflict come
   expect(itemsOf(host)).toEqual([])
 })
 
+test('red checks are named until the checks pass or a follow-up has ended, not until a look at them fails', async () => {
+  const { host, pulls, connection } = await startWithOpenPull()
+  const { detail } = pulls
+  const lint = { name: 'lint', status: 'completed', source: 'check-run' } as const
+  const showChecks = async (conclusion: string | undefined) => {
+    const found = {
+      url: URL,
+      checks: conclusion === undefined ? [] : [{ ...lint, conclusion }],
+      ...(conclusion === undefined ? { checksLookupFailed: true } : {}),
+    }
+    pulls.detail = async (place) => {
+      const answer = await detail.call(pulls, place)
+      return answer.ok ? yes({ ...answer.value, ...found }) : answer
+    }
+    await host.succeeded(host.hostApi.pull('main', 1))
+    return itemsOf(host).map(({ message }) => message)
+  }
+  const red = [expect.stringMatching(/^checks red on /)]
+  const asked = [expect.stringMatching(/^review asked on /)]
+  expect(await showChecks('failure')).toEqual(red)
+  expect(await showChecks(undefined)).toEqual(red)
+  expect(await showChecks('success')).toEqual(asked)
+  expect(await showChecks('failure')).toEqual(red)
+  await host.succeeded(host.hostApi.followUpRun(host.runOf('ENG-1').id))
+  await host.settle()
+  const work = new Work(connection.lastReceived('dispatch'))
+  await connection.send(work.accept(), work.complete({ prUrl: URL, prState: 'open' }))
+  await host.advanceWithHeartbeats(5, [connection])
+  expect(itemsOf(host).map(({ message }) => message)).toEqual(asked)
+})
+
 test('a missing credential needs a person while a run waits for it', async () => {
   const host = await startHost()
   await enroll(host, 'worker', 2, { agents: { agentA: { found: true } } })
