@@ -101,7 +101,7 @@ function recordFact(memory: StoredFact | undefined, text: string, by: MemoryAuth
       runs: [runId],
     }
   const { runs = [] } = memory
-  if (runs.includes(runId)) return { ...memory, updatedAt: now }
+  if (runs.includes(runId)) return { ...memory, updatedAt: now, ident }
   const last = [...runs, runId].slice(-RUNS_NAMED_MAX)
   return { ...memory, updatedAt: now, hits: memory.hits + 1, ident, runs: last }
 }

@@ -45,6 +45,13 @@ test('a run that repeats a fact later counts once, also when it is resumed', () 
   expect(again.map(shownFact)).toEqual([{ ...first.map(shownFact)[0], updatedAt: T1 }])
 })
 
+test('a fact names the ticket that recorded it last, also when its run counts already', () => {
+  const first = recordFacts([], ['a'], by(T0, 'ENG-1', 'run-1'))
+  const second = recordFacts(first, ['a'], by(T0, 'ENG-2', 'run-2'))
+  const again = recordFacts(second, ['a'], by(T1, 'ENG-1', 'run-1'))
+  expect(again).toMatchObject([{ hits: 2, ident: 'ENG-1' }])
+})
+
 test('other runs are told of a fact once a run that recorded it is merged, or a person keeps it', () => {
   const old: StoredFact = { id: 'mem-old', text: 'old', createdAt: T0, updatedAt: T0, hits: 1 }
   const first = recordFacts([old], ['a', 'b', 'c'], by(T0, 'ENG-1', 'run-1'))
