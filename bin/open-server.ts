@@ -13,6 +13,7 @@ import { openApiDocument } from '../protocol/openapi.ts'
 import { describeListener, type ListenerChoice } from '../transport/choose-listener.ts'
 import type { HttpListener } from '../transport/listener-port.ts'
 import type { Metrics } from '../transport/metrics.ts'
+import type { PageServer } from '../transport/pages/page-server-options.ts'
 import { openHostServer } from '../transport/server.ts'
 import { realClock } from './clock.ts'
 import type { ServeOptions } from './commands/serve.ts'
@@ -90,22 +91,25 @@ export async function openServer(
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, hostServer.fleetPort)
   onOpen(url, hostServer.fleetPort)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
+  // The launch file names the inspector, and clients read the file as soon as it is there.
+  const { page, inspector } = await openPages(launching, { url, token, owner: THIS_PROCESS }, choice.listener)
   let ownerSocket: OwnerSocket | undefined
   try {
     ownerSocket = await openOwnerSocket(dataDir, { host: server.host, port: hostServer.managementPort }, log)
     const more = {
       ...(fleetUrl === undefined ? {} : { fleetUrl }),
+      ...(inspector === undefined ? {} : { inspectorUrl: pageUrlOf(inspector) }),
       ...(ownerSocket === undefined ? {} : { socket: ownerSocket.name }),
     }
     await writeLaunch(dataDir, { ...launch, ...more }, store.database)
   } catch (error) {
     ownerSocket?.close()
-    await hostServer.close('the service could not start')
+    const reason = 'the service could not start'
+    await Promise.all([page?.close(reason), inspector?.close(reason), hostServer.close(reason)])
     throw error
   }
-  const { page, inspector } = await openPages(launching, { url, token, owner: THIS_PROCESS }, choice.listener)
   notifier.ready(() => `serves ${url}`)
-  const pageUrl = page === undefined ? undefined : urlOf('http', '127.0.0.1', page.port)
+  const pageUrl = page === undefined ? undefined : pageUrlOf(page)
   announce({ hostApi, launching, choice, url, fleetUrl, pageUrl })
   const close = async (): Promise<void> => {
     const reason = 'the service is stopping'
@@ -182,6 +186,8 @@ function terminalOf({ logLevel, logFormat }: LaunchOptions['options']): NodeJS.W
   const isWanted = logFormat !== 'json' && (logLevel === 'info' || logLevel === 'debug')
   return isWanted && process.stderr.isTTY ? process.stderr : undefined
 }
+
+const pageUrlOf = ({ port }: Pick<PageServer, 'port'>): string => urlOf('http', '127.0.0.1', port)
 
 function urlOf(scheme: string, host: string, port: number): string {
   const bare = host.replace(/^\[|\]$/g, '')

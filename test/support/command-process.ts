@@ -22,6 +22,7 @@ export interface LaunchFile {
   readonly startedAt: string
   readonly url: string
   readonly fleetUrl?: string
+  readonly inspectorUrl?: string
   readonly token: string
 }
 

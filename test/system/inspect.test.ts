@@ -54,6 +54,7 @@ test('a host serves the inspector in its own process, which reaches its actors a
   expect(hello).toMatchObject({ type: 'inspect-hello' })
   expect(list).toMatchObject({ type: 'inspect-actors', complete: true })
   await expect(connectSocket(page.port, '/ws', { cookie: page.cookie }).opened).rejects.toThrow()
+  expect((await host.waitForLaunch()).inspectorUrl).toBe(`http://127.0.0.1:${page.port}`)
   host.process.kill('SIGTERM')
   expect(await host.exit).toBe(0)
 })
