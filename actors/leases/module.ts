@@ -77,7 +77,8 @@ export const leasesModule = defineHostModule({
       workerName: (workerId) => registry.get(workerId)?.name,
       sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
       acceptsFrames: (runId) => system.isRunning(RUN, runId),
-      screenReport: (runId, reported) => jobs.runPulls.screen(runId, reported),
+      screenReport: (runId, reported) =>
+        jobs.runPulls.screen(runId, jobs.preparation.screenSession(runId, reported)),
       patchRun: (runId, workerId, patch, pull) => {
         const type =
           patch.status === 'running' || patch.status === 'finalizing'

@@ -11,15 +11,22 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { editedReason, startCommand, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
 import { heldReason, publishAnywayCommand } from '../../core/run/found-keys.ts'
-import { doneHolder, preferredHolder, type SandboxHolder, withSession } from '../../core/run/interruption.ts'
+import {
+  doneHolder,
+  preferredHolder,
+  type SandboxHolder,
+  withResumableSession,
+  withSession,
+} from '../../core/run/interruption.ts'
 import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
 import { publishingReason } from '../../core/run/publishing.ts'
+import { providerFor } from '../../core/run/run-options.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { AgentJob, Job } from '../../protocol/frames.ts'
+import type { AgentJob, Job, RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
@@ -229,6 +236,14 @@ export class JobPreparation {
         isAgain: interruptions > 0,
       })
     return yes(job)
+  }
+
+  /** Takes the session out of a worker's report whose agent can't go on with one. */
+  screenSession<R extends RunPatch | RunOutcome>(runId: string, reported: R): R {
+    const run = this.#contextOf(runId)?.run
+    const repo = run === undefined ? undefined : this.repoOf(run)
+    if (run === undefined || repo?.ok !== true) return reported
+    return withResumableSession(reported, providerFor(run, repo.value.mapping, this.#ports.config()))
   }
 
   /** Returns why the memories were not kept, if they were not. */

@@ -5,8 +5,8 @@
  * queued again.
  */
 import type { RunFields } from '../../protocol/actor-snapshots.ts'
-import { AGENTS } from '../../protocol/agents/registry.ts'
-import type { AgentJob, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
+import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
+import type { AgentJob, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
@@ -90,6 +90,17 @@ export function withSession(
     preferredHolder(interrupted) === worker.id &&
     AGENTS[job.agent.provider].isResumable
   return mayContinue && agentSessionId !== undefined ? { ...job, continueSession: agentSessionId } : job
+}
+
+/** Removes a session from a report when the agent can't go on with one, whatever its worker says. */
+export function withResumableSession<R extends RunPatch | RunOutcome>(
+  reported: R,
+  provider: AgentProvider,
+): R {
+  if (reported.agentSessionId === undefined || AGENTS[provider].isResumable) return reported
+  const { agentSessionId: _, ...report } = reported
+  // The cast holds because only an optional field is missing.
+  return report as R
 }
 
 /** The worker says that it ended before the agent began, so nothing was done that another attempt would repeat. */

@@ -77,7 +77,7 @@ export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessi
   if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: ${goneReason(sandbox)}`)
   if (sandbox.id !== undefined && facts.worker === undefined)
     return no('gone', `the sandbox of ${id} is gone: the worker that held it is enrolled no more`)
-  if (agentSessionId === undefined)
+  if (agentSessionId === undefined || isOfOtherAgent(run))
     return no(
       'invalid',
       `${id} has no session to go on with: its agent began none, or is not ${AGENTS[RESUMABLE_AGENT].displayName}`,
@@ -90,6 +90,10 @@ export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessi
     )
   return yes({ sessionId: agentSessionId })
 }
+
+/** A run of an earlier version may hold what its worker called a session. */
+const isOfOtherAgent = ({ agent }: Run): boolean =>
+  agent?.provider !== undefined && !AGENTS[agent.provider].isResumable
 
 function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: ResumeFacts): boolean {
   if (booted || retainedUntil === undefined) return false

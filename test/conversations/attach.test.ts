@@ -136,6 +136,14 @@ describe('resume', () => {
     expect(await resume(runId)).toMatch(/^gone: /)
   })
 
+  test('is refused for an agent that can’t go on, whatever its worker reports', async () => {
+    const mapping = { remote: 'owner/name', agent: 'agentC' }
+    const host = await startHost(configWith({ agent: { agentCApiKey: 'sk-c' }, repos: { main: mapping } }))
+    const { runId } = await retainRun(host, {}, (work) => [work.patch({ agentSessionId: 'session-1' })])
+    expect(outcomeOf(await host.settled(host.hostApi.resumeRun(runId)))).toMatch(/^invalid: .*claude/)
+    expect(host.run(runId)).not.toHaveProperty('agentSessionId')
+  })
+
   test('is refused while its worker is disconnected, and gone once that is revoked', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     await connection.drop()
