@@ -100,6 +100,9 @@ export const RunPull = record('RunPull', {
   confirmed: Type.Boolean({
     description: 'Whether the code host confirmed that it is a pull request of the branch.',
   }),
+  openedAs: addedKey(
+    stringEnum(['open', 'draft'], 'How its worker says to have opened it; absent once it is confirmed.'),
+  ),
 })
 export type RunPull = Static<typeof RunPull>
 

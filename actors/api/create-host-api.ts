@@ -151,7 +151,9 @@ function mayChange({ isOpen, store }: HostContext): Result<void> {
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
-const OPEN_PULLS: readonly Run['prState'][] = ['open', 'draft']
+/** A pull request whose state nobody knows yet may be open. */
+const mayHaveOpenPull = ({ prUrl, prState }: Run): boolean =>
+  prUrl !== undefined && prState !== 'merged' && prState !== 'closed'
 
 /** Changing where these are pushed would redirect work that is under way. */
 function findReposInUse(
@@ -159,7 +161,7 @@ function findReposInUse(
   repos: ServiceConfig['repos'],
 ): ReadonlySet<string> {
   const unfinished = runs.list({ status: UNFINISHED })
-  const withPull = runs.list({ status: FINISHED }).filter(({ prState }) => OPEN_PULLS.includes(prState))
+  const withPull = runs.list({ status: FINISHED }).filter(mayHaveOpenPull)
   return new Set(
     [...unfinished, ...withPull].flatMap(({ ticket }) => {
       const repo = chooseRepo(ticket, repos)

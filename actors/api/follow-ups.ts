@@ -32,6 +32,7 @@ export function createFollowUpsApi(api: ApiDependencies): FollowUpsApi {
     async followUpRun(id, options = {}) {
       const may = mayStart(api, options)
       if (!may.ok) return may
+      await confirmPull(api, id)
       const target = checkFollowUp(api, id, followUpReader.isStarting(id))
       if (!target.ok) return target
       const started = await followUpReader.whileStarting(id, () =>
@@ -45,6 +46,12 @@ export function createFollowUpsApi(api: ApiDependencies): FollowUpsApi {
         : yes(api.views.scheduler.shownRun(run))
     },
   }
+}
+
+/** Right after a completion the code host may not have been asked yet whether the pull request is the run's. */
+async function confirmPull({ views }: ApiDependencies, id: string): Promise<void> {
+  const run = views.runs.latest(id)
+  if (run?.status === 'completed' && run.pull?.confirmed === false) await views.pullStates.confirm(id)
 }
 
 function checkFollowUp(api: ApiDependencies, id: string, isStarting: boolean): Result<FollowUpTarget> {

@@ -123,7 +123,7 @@ async function readPullState(api: ApiDependencies, id: string): Promise<Result<R
   const codeHost = api.context.pullRequestApi()
   if (!codeHost.ok) return toApiResult(codeHost)
   const pull = api.views.jobs.runPulls.confirmedAt(run, codeHost.value)
-  if (!pull.ok) return toApiResult(pull)
+  if (!pull.ok) return pull.refusal.kind === 'conflict' ? asOpened(run, url) : toApiResult(pull)
   const { remote, number } = pull.value
   const states = await codeHost.value.states(remote, [number], 'person')
   if (!states.ok) return toApiResult(states)
@@ -132,6 +132,12 @@ async function readPullState(api: ApiDependencies, id: string): Promise<Result<R
     return no('unknown', `the code host does not know the pull request of ${id} any more`)
   api.views.runs.onPullState(id, url, state)
   return yes({ url, number, state })
+}
+
+/** Until the code host has confirmed the pull request, what its worker saw when it opened it is all that is known. */
+function asOpened({ id, pull, prState }: Run, url: string): Result<RunPullResponse> {
+  if (pull === undefined) return no('unknown', `${id} has no pull request`)
+  return yes({ url, number: pull.number, state: prState ?? pull.openedAs ?? 'open' })
 }
 
 // ---- changing ----------------------------------------------------------------------------------------------------

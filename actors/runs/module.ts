@@ -4,6 +4,7 @@
  */
 
 import { createEventPush } from '../../core/outgoing-push.ts'
+import type { PullReference } from '../../core/provider-ports.ts'
 import type { Refusal } from '../../core/result.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import { uselessHolder } from '../../core/run/interruption.ts'
@@ -56,7 +57,7 @@ declare module '../runtime/module.ts' {
     readonly memories: Memories
     readonly runs: RunManager
     readonly jobs: JobsView
-    readonly pullStates: PullStatePoller
+    readonly pullStates: PullStates
   }
 }
 
@@ -242,6 +243,10 @@ function discardUselessSandbox(
   if (workerId !== undefined) requestDiscard(system, workers, { workerId, runId: key })
 }
 
+export interface PullStates
+  extends Pick<PullStatePoller, 'pollRun' | 'pollPull'>,
+    Pick<PullConfirmer, 'confirm'> {}
+
 /** The pull requests of runs: what the code host confirms, and their state. */
 export const pullStatesModule = defineHostModule({
   name: 'pullStates',
@@ -278,7 +283,11 @@ export const pullStatesModule = defineHostModule({
       },
     })
     return {
-      view: poller,
+      view: {
+        pollRun: (run: Run) => poller.pollRun(run),
+        pollPull: (place: PullReference) => poller.pollPull(place),
+        confirm: (runId: string) => confirmer.confirm(runId),
+      },
       onStateChange: {
         [RUN]: ({ key, after, over }) => {
           const { run, job } = after.context as RunContext

@@ -50,6 +50,8 @@ interface Question {
   unknownAnswers: number
   /** The code host is answering now. */
   isAsking: boolean
+  /** Called when the code host has answered, or could not be asked. */
+  readonly onAsked: (() => void)[]
   cancelRetry: Cancel
 }
 
@@ -78,7 +80,7 @@ export class PullConfirmer {
 
   stop(): void {
     this.#isStarted = false
-    for (const { cancelRetry } of this.#questions.values()) cancelRetry()
+    for (const question of this.#questions.values()) endAsking(question)
     this.#questions.clear()
     this.#waiting = []
   }
@@ -94,7 +96,7 @@ export class PullConfirmer {
     const url = this.#unansweredUrl(runId)
     const asked = this.#questions.get(runId)
     if (asked?.url === url) return
-    asked?.cancelRetry()
+    if (asked !== undefined) endAsking(asked)
     this.#questions.delete(runId)
     if (url === undefined) return
     const question: Question = {
@@ -103,10 +105,21 @@ export class PullConfirmer {
       failures: 0,
       unknownAnswers: 0,
       isAsking: false,
+      onAsked: [],
       cancelRetry: () => {},
     }
     this.#questions.set(runId, question)
     this.#enqueue(question)
+  }
+
+  /** Asks now, and resolves when the code host has answered or could not be asked. */
+  async confirm(runId: string): Promise<void> {
+    this.consider(runId)
+    const question = this.#questions.get(runId)
+    if (question === undefined) return
+    const asked = new Promise<void>((resolve) => question.onAsked.push(resolve))
+    if (!question.isAsking) this.#enqueue(question)
+    await asked
   }
 
   #unansweredUrl(runId: string): string | undefined {
@@ -147,6 +160,7 @@ export class PullConfirmer {
     question.isAsking = false
     this.#running -= 1
     if (this.#isStarted && this.#isOpen(question)) this.#onAnswer(question, pull, identity)
+    notifyAsked(question)
     this.#askNext()
   }
 
@@ -229,6 +243,15 @@ export class PullConfirmer {
   #answer({ url }: Question) {
     return { at: this.#ports.instant(), asked: url }
   }
+}
+
+function notifyAsked({ onAsked }: Question): void {
+  for (const resolve of onAsked.splice(0)) resolve()
+}
+
+function endAsking(question: Question): void {
+  question.cancelRetry()
+  notifyAsked(question)
 }
 
 const UNKNOWN_PULL = 'there is no such pull request at the code host'

@@ -30,27 +30,32 @@ export interface ScreenedReport<R extends RunPatch | RunOutcome> {
 }
 
 /**
- * Drops every address but the run's own, and the state in any case: the code host alone knows the state. Texts become
- * printable, because a worker that is not ours may not have made them so.
+ * Drops every address but the run's own, and the state in any case: the code host alone knows the state. How the worker
+ * opened the pull request stays beside it until then. Texts become printable, because a worker that is not ours may not
+ * have made them so.
  */
 export function screenReport<R extends RunPatch | RunOutcome>(
   reported: R,
   judge: (url: string) => Result<RunPull>,
 ): ScreenedReport<R> {
-  const { prState: _, ...report } = printableTexts(reported)
+  const { prState, ...report } = printableTexts(reported)
   const result = 'result' in reported ? printableTexts(reported.result) : undefined
   const url = report.prUrl ?? result?.prUrl
   // The cast holds because only the optional state is missing.
   if (url === undefined) return { report: report as R }
   const pull = judge(url)
-  if (pull.ok && (result?.prUrl ?? url) === url) return { report: report as R, pull: pull.value }
-  const { prUrl: __, ...kept } = report
-  const { prUrl: ___, ...keptResult } = { prUrl: undefined, ...result }
+  if (pull.ok && (result?.prUrl ?? url) === url)
+    return { report: report as R, pull: withOpening(pull.value, prState) }
+  const { prUrl: _, ...kept } = report
+  const { prUrl: __, ...keptResult } = { prUrl: undefined, ...result }
   // The cast holds because only optional fields are missing.
   const clean = (result === undefined ? kept : { ...kept, result: keptResult }) as R
   const refusal = pull.ok ? 'the report names two pull requests' : pull.refusal.message
   return { report: clean, refusal: `the pull request ${printable(url)} was not kept: ${refusal}` }
 }
+
+const withOpening = (pull: RunPull, state: PullState | undefined): RunPull =>
+  !pull.confirmed && (state === 'open' || state === 'draft') ? { ...pull, openedAs: state } : pull
 
 /** Returns the pull request that a new run's worker reports, not confirmed yet. */
 export function judgeAddress(url: string, parse: ParsePullUrl, place: JobPlace): Result<RunPull> {
@@ -112,12 +117,13 @@ export function confirmPull(
   answer: { readonly url: string; readonly state: PullState },
 ): Run {
   const { result } = run
+  const { openedAs: _, ...confirmed } = pull
   const isResult = result?.prUrl !== undefined && result.prUrl === run.prUrl
   return {
     ...run,
     prUrl: answer.url,
     prState: answer.state,
-    pull: { ...pull, confirmed: true },
+    pull: { ...confirmed, confirmed: true },
     ...(isResult ? { result: { ...result, prUrl: answer.url } } : {}),
   }
 }

@@ -236,13 +236,13 @@ function applyReport(run: Run, report: RunPatch | RunOutcome, by: LeaseReporter)
 }
 
 /**
- * The known state of one pull request says nothing about another. A new one counts as open until the code host answers:
- * a worker does not decide about the state. Another spelling of the known address changes nothing.
+ * The known state of one pull request says nothing about another. A new one has no state until the code host answers.
+ * Another spelling of the known address changes nothing.
  */
 function withPull(run: Run, report: RunPatch | RunOutcome, pull: RunPull | undefined): Run {
   const prUrl = report.prUrl ?? ('result' in report ? report.result?.prUrl : undefined)
   if (prUrl === undefined || isKnownPull(run, prUrl, pull)) return run
-  const known = prUrl === run.prUrl ? run : { ...omitFields(run, ['pull']), prUrl, prState: 'open' as const }
+  const known = prUrl === run.prUrl ? run : { ...omitFields(run, ['pull', 'prState']), prUrl }
   return pull === undefined ? known : { ...known, pull }
 }
 

@@ -23,12 +23,13 @@ export type TicketStep = 'started' | 'review' | 'done' | 'released'
 
 /** Returns the step that follows from a new status of a run; undefined when the ticket stays. */
 export function nextTicketStep(run: Run): TicketStep | undefined {
-  const { status, result, prState } = run
+  const { status, result, prUrl, prState } = run
   if (status === 'preparing') return 'started'
   if (status === 'failed' || status === 'cancelled') return 'released'
   if (status !== 'completed') return undefined
   // A retry that changed nothing may leave the open pull request of an earlier attempt.
-  const hasWork = result?.prUrl !== undefined || prState === 'open' || prState === 'draft'
+  const isOpen = prUrl !== undefined && prState !== 'merged' && prState !== 'closed'
+  const hasWork = result?.prUrl !== undefined || isOpen
   if (!hasWork) return 'released'
   return prState === 'merged' ? 'done' : 'review'
 }

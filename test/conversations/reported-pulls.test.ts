@@ -167,6 +167,49 @@ test('a reported state is never stored: the code host is asked at once', async (
   expect(host.run(runId).prState).toBe('draft')
 })
 
+describe('right after a completion, before the code host was asked', () => {
+  async function completeUnconfirmed() {
+    const made = await startWithRun()
+    const { codeHost, connection, work } = made
+    codeHost.refusal = no('unavailable', 'GitHub answered 502')
+    const result = { prUrl: URL, artifacts: [] }
+    await connection.send(work.complete({ prUrl: URL, prState: 'draft', result }))
+    return made
+  }
+
+  test('the run has no state, and /pr answers how the worker has opened it', async () => {
+    const { host, runId, codeHost, openPull } = await completeUnconfirmed()
+    expect(host.run(runId)).toMatchObject({ status: 'completed', prUrl: URL, pull: { confirmed: false } })
+    expect(host.run(runId)).not.toHaveProperty('prState')
+    expect(await host.succeeded(host.hostApi.runPull(runId))).toEqual({ url: URL, number: 7, state: 'draft' })
+    openPull()
+    codeHost.refusal = undefined
+    await host.advance(60)
+    expect(host.run(runId)).toMatchObject({ prState: 'open', pull: { confirmed: true } })
+    expect(host.run(runId).pull).not.toHaveProperty('openedAs')
+    expect(await host.succeeded(host.hostApi.runPull(runId))).toMatchObject({ state: 'open' })
+  })
+
+  test('a follow-up asks the code host first', async () => {
+    const { host, runId, codeHost, openPull } = await completeUnconfirmed()
+    openPull()
+    codeHost.refusal = undefined
+    expect(await host.succeeded(host.hostApi.followUpRun(runId))).toMatchObject({
+      status: 'queued',
+      prState: 'open',
+    })
+  })
+
+  test('a follow-up of somebody else’s pull request is refused', async () => {
+    const { host, runId, codeHost, openPull } = await completeUnconfirmed()
+    openPull({ branch: 'bo/fix' })
+    codeHost.refusal = undefined
+    expect(await host.settled(host.hostApi.followUpRun(runId))).toMatchObject({
+      refusal: { kind: 'invalid' },
+    })
+  })
+})
+
 // ---- a code host that cannot be asked ----------------------------------------------------------------------------
 
 describe('while the code host cannot be asked', () => {

@@ -117,7 +117,6 @@ test('`run-patch` reports session, pull request, sandbox and costs', async () =>
   expect(host.run(runId)).toMatchObject({
     agentSessionId: 's-1',
     prUrl,
-    prState: 'open',
     sandbox: { provider: 'bwrap', id: 'box-1', workerId: worker.workerId, workerName: 'worker' },
     costs: [{ label: 'run', costUsd: 1 }],
     costTotals: { costUsd: 1, inputTokens: 10 },
@@ -131,7 +130,7 @@ test('`run-patch` cannot end a run', async () => {
   expect(connection.lastReceived('rejected').code).toBe('malformed')
 })
 
-test('`run-complete`: its status; finishedAt, result, costs, prUrl, prState, sandbox.retainedUntil set', async () => {
+test('`run-complete`: its status; finishedAt, result, costs, prUrl, sandbox.retainedUntil set', async () => {
   const host = await startHost()
   const { connection, work, worker, runId } = await acceptRun(host)
   await host.advance(20)
@@ -153,7 +152,6 @@ test('`run-complete`: its status; finishedAt, result, costs, prUrl, prState, san
     result: { prUrl, branch: 'eng-1', summary: 'did it', artifacts: ['a.txt'] },
     costs: [{ label: 'run', costUsd: 0.25 }],
     prUrl,
-    prState: 'open',
     agentSessionId: 's-1',
     sandbox: {
       provider: 'bwrap',
@@ -343,7 +341,7 @@ test('cancel, retry and discard of an unknown run', async () => {
 
 // ---- retry -------------------------------------------------------------------------------------------------------
 
-test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; prUrl, prState, costs kept', async () => {
+test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; prUrl, costs kept', async () => {
   const host = await startHost()
   const { connection, work, runId, worker } = await acceptRun(host)
   await connection.send(
@@ -365,7 +363,6 @@ test('retry: queued; result, error, startedAt, finishedAt, queueReason cleared; 
     queuedAt: '2026-01-01T00:00:06.000Z',
     queueReason: FLEET_REASONS.draining,
     prUrl,
-    prState: 'open',
     costs: [{ costUsd: 1 }],
   })
   for (const gone of ['result', 'error', 'startedAt', 'finishedAt']) expect(run).not.toHaveProperty(gone)

@@ -231,8 +231,12 @@ export class LocalSystem {
     return this.waitForRun(identifier, status, (run) => run.status === status)
   }
 
-  waitForEnd(identifier: string, ms?: number): Promise<Run> {
-    return this.waitForRun(identifier, 'over', (run) => isOver(run), ms)
+  /** Right after its end the code host may not have been asked about the run's pull request yet. */
+  async waitForEnd(identifier: string, ms?: number): Promise<Run> {
+    const run = await this.waitForRun(identifier, 'over', (found) => isOver(found), ms)
+    if (run.prUrl === undefined || run.prState !== undefined) return run
+    const isKnown = ({ prState }: Run): boolean => prState !== undefined
+    return this.waitForRun(identifier, 'confirmed', isKnown, CONFIRMED_WITHIN_MS).catch(() => run)
   }
 
   async events(run: Run): Promise<RunEvent[]> {
@@ -445,6 +449,9 @@ export const hasAnswered = (events: readonly RunEvent[]): boolean =>
 /** Returns a comment that asks the scripted agent to run these steps. */
 export const agentRequest = (...lines: readonly string[]): string =>
   ['Please:', '```switchyard', ...lines, '```'].join('\n')
+
+/** A code host that can't be asked never confirms anything. */
+const CONFIRMED_WITHIN_MS = 3_000
 
 export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
 

@@ -114,7 +114,7 @@ describe('patched', () => {
     expect(patchRun(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
     const moved = patchRun(opened, { prUrl: otherUrl }, by)
     expect(moved.prUrl).toBe(otherUrl)
-    expect(moved.prState).toBe('open')
+    expect(moved).not.toHaveProperty('prState')
   })
 
   test('another spelling of the known pull request’s address changes nothing', () => {
@@ -122,7 +122,8 @@ describe('patched', () => {
     const files = { ...by, pull: { ...pull, remote: 'Owner/Name' } }
     expect(patchRun(known, { prUrl: `${url}/files` }, files)).toEqual(patchRun(known, {}, by))
     const moved = patchRun(known, { prUrl: otherUrl }, { ...by, pull: { ...pull, number: 2 } })
-    expect(moved).toMatchObject({ prUrl: otherUrl, prState: 'open', pull: { number: 2, confirmed: false } })
+    expect(moved).toMatchObject({ prUrl: otherUrl, pull: { number: 2, confirmed: false } })
+    expect(moved).not.toHaveProperty('prState')
     const elsewhere = patchRun(known, { prUrl: 'https://other.example/1' }, files)
     expect(elsewhere).toMatchObject({ prUrl: 'https://other.example/1', pull: { confirmed: false } })
   })
@@ -136,7 +137,7 @@ describe('finished', () => {
     sandbox: { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1' },
   })
 
-  test('status, finishedAt, result, costs, prUrl, prState and sandbox.retainedUntil are set', () => {
+  test('status, finishedAt, result, costs, prUrl and sandbox.retainedUntil are set', () => {
     const outcome: RunOutcome = {
       status: 'completed',
       result: { branch: 'ada/eng-12', artifacts: ['log.txt'] },
@@ -155,7 +156,6 @@ describe('finished', () => {
       costs: [aCost({ label: 'run' })],
       costTotals: expect.objectContaining({ costUsd: 0.5 }),
       prUrl: url,
-      prState: 'open',
       sandbox: { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1', retainedUntil: '2026-03-02T09:00:00.000Z' },
     })
   })

@@ -37,8 +37,21 @@ describe('a run with', () => {
     ['a merged pull request', { status: 'completed', result, prState: 'merged' }, 'done'],
     ['no pull request', { status: 'completed', result: { artifacts: [] } }, 'released'],
     ['no result', { status: 'completed' }, 'released'],
-    ['the open pull request of an earlier attempt', { status: 'completed', prState: 'draft' }, 'review'],
-    ['the merged pull request of an earlier attempt', { status: 'completed', prState: 'merged' }, 'released'],
+    [
+      'the open pull request of an earlier attempt',
+      { status: 'completed', prUrl: result.prUrl, prState: 'draft' },
+      'review',
+    ],
+    [
+      'one of an earlier attempt, in a state that nobody knows yet',
+      { status: 'completed', prUrl: result.prUrl },
+      'review',
+    ],
+    [
+      'the merged pull request of an earlier attempt',
+      { status: 'completed', prUrl: result.prUrl, prState: 'merged' },
+      'released',
+    ],
   ])('%s', (_, more, step) => {
     expect(nextTicketStep({ ...run, ...more })).toBe(step)
   })

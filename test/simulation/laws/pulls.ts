@@ -31,8 +31,7 @@ function checkRun(view: LawView, { id, status, prUrl, prState, pull, result }: R
   if (prUrl === undefined) return
   const isOwn = view.runOfPull(prUrl) === id
   if (pull?.confirmed === true && !isOwn) fail(`run ${id} has a pull request of somebody else`, { prUrl })
-  // Until the code host has answered, a pull request counts as open.
-  if (prState !== undefined && prState !== 'open' && !view.wasPullIn(prUrl, prState))
+  if (prState !== undefined && !view.wasPullIn(prUrl, prState))
     fail(`the pull request of ${id} never was ${prState}`, { prUrl, status })
 }
 

@@ -4,10 +4,12 @@ import { Glyph, glyphWord } from '../../elements/glyph.tsx'
 import { waitWords } from '../overview/queue-groups.ts'
 
 export function RunOutcome({ run }: { readonly run: Run }) {
-  const { prState, pull, error, status, waitReason } = run
+  const { prUrl, prState, pull, error, status, waitReason } = run
   if (status === 'queued') return <span class="quiet">{waitWords(run)}</span>
   if (waitReason !== undefined) return <span class="quiet">{waitReason}</span>
   if (status === 'failed') return <code class="tone-bad">{error}</code>
+  if (prState === undefined && prUrl !== undefined)
+    return <span class="quiet">pull request {pull === undefined ? '' : `#${pull.number}`}</span>
   if (prState === undefined) return status === 'completed' ? <span class="faint">no pull request</span> : null
   return (
     <>
