@@ -1,8 +1,8 @@
 /**
  * Turns the error that ended a command into a message for the person and an exit code for scripts.
  *
- * A message is one sentence, and a line with what helps follows where something does. Only bugs show where they
- * happened.
+ * A message is one sentence, and a line with what helps follows where something does. Bugs show where they happened
+ * with `--debug` only.
  */
 import { HostNotFound, HostRefusal, HostUnreachable, WrongAddress } from '../client/errors.ts'
 import { cureOfRequest } from './client/request-cures.ts'
@@ -24,12 +24,12 @@ export function reportError(
   const cure = ownCure ?? (error instanceof HostRefusal ? cureOfRequest(error) : undefined)
   // An ExitError with this code is a failure of the machine that the message explains.
   const isBug = code === EXIT.broken && !isExitError(error)
-  const text = isBug ? describeBug(error) : describe(error, isDebugging)
+  const text = isBug ? describeBug(error, isDebugging) : describe(error, isDebugging)
   const redactor = new LogRedactor()
   const redacted = redactor.redact(text)
   const message = output.format === 'json' ? redacted : shortenHome(redacted)
   // A cure may repeat what was typed.
-  output.error(message, typeof cure === 'string' ? redactor.redact(cure) : undefined)
+  output.error(message, typeof cure === 'string' ? redactor.redact(cure) : isBug ? BUG_CURE : undefined)
   return code
 }
 
@@ -50,8 +50,13 @@ function describe(error: unknown, isDebugging: boolean): string {
   return `${message} (${error.request} answered ${error.status})`
 }
 
-const describeBug = (error: unknown): string =>
-  error instanceof Error ? (error.stack ?? error.message) : String(error)
+const BUG_CURE = 'switchyard doctor; the same command with SWITCHYARD_DEBUG=1 shows where it failed'
+
+function describeBug(error: unknown, isDebugging: boolean): string {
+  const mayShowPlace = isDebugging || (process.env.SWITCHYARD_DEBUG ?? '') !== ''
+  if (error instanceof Error && mayShowPlace) return error.stack ?? error.message
+  return `this failed unexpectedly: ${error instanceof Error ? error.message : String(error)}`
+}
 
 function isCommanderError(error: unknown): error is { code: string; exitCode: number } {
   return (

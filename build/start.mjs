@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const TICK_MS = 250
+const EXIT_BROKEN = 70
 const args = process.argv.slice(2)
 const isHelp = args.some((arg) => arg === '--help' || arg === '-h')
 // Standard output belongs to the help, and with --json to the runs' records.
@@ -31,6 +32,15 @@ process.argv = [
 // Runs in this process, so that signals and the exit code need no forwarding.
 await import(pathToFileURL(program).href)
 
+/** A person who tries it reads one sentence; `npm run build` shows the place of a mistake in the code. */
+function endWithSentence(error) {
+  const mayNotWrite = ['EACCES', 'EPERM', 'EROFS'].includes(error.code)
+  const why = mayNotWrite ? `this folder can't be written (${error.code})` : error.message
+  process.stderr.write(`\nswitchyard: the build failed: ${why}\n  try: `)
+  process.stderr.write(mayNotWrite ? 'copy the checkout to a folder of your own\n' : 'npm run build\n')
+  process.exit(EXIT_BROKEN)
+}
+
 /** Shows the seconds in place on a terminal; elsewhere one line for the beginning and one for the end. */
 async function buildWithProgress() {
   const isRedrawn = out.isTTY === true && process.env.TERM !== 'dumb' && !process.env.CI
@@ -41,7 +51,7 @@ async function buildWithProgress() {
   out.write(isRedrawn ? line(seconds()) : `${line('begins')}\n`)
   const timer = isRedrawn ? setInterval(draw, TICK_MS) : undefined
   try {
-    await build()
+    await build().catch(endWithSentence)
     out.write(`${isRedrawn ? '\r\x1b[K' : ''}${line(`done, ${seconds()}`)}\n`)
   } finally {
     clearInterval(timer)

@@ -60,15 +60,17 @@ export async function quickstart(options: QuickstartOptions): Promise<void> {
   const isKept = options.keep ?? (options.json !== true && out.isTTY === true)
   if (options.heading) screen.print('switchyard: three example tickets, no account, no network')
   const asked = awaitStopSignal()
+  const stopped = asked.then(interrupted)
+  stopped.catch(() => {})
   const folder = exampleFolder(resolveDataDir(options.dataDir, 'switchyard-quickstart'))
   const endStart = screen.beginStep('start')
   let host: ExampleHost | undefined
   let page: PageServer | undefined
   try {
-    await prepareFolder(folder)
+    await Promise.race([prepareFolder(folder), stopped])
     const started = new ExampleHost(process.argv[1] ?? '', folder)
     host = started
-    const aborted = Promise.race([asked.then(interrupted), started.ended.then(() => hostEnded(started))])
+    const aborted = Promise.race([stopped, started.ended.then(() => hostEnded(started))])
     aborted.catch(() => {})
     const launch = await Promise.race([started.waitForLaunch(), aborted])
     // A request to a host that dies may never settle, which alone would not keep this process alive.

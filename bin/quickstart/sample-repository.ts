@@ -8,6 +8,7 @@ import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { EXIT, ExitError } from '../exit.ts'
 
 export const REMOTE = 'acme/greeter'
 export const BASE = 'main'
@@ -16,6 +17,11 @@ export type SampleFiles = Readonly<Record<string, string>>
 
 const FIRST_AT = Date.UTC(2025, 0, 6, 9)
 const HOUR_MS = 3_600_000
+const GIT_MISSING = new ExitError(
+  EXIT.unavailable,
+  'git is not on the PATH',
+  'sudo apt-get install git, or add the folder of git to PATH',
+)
 const GIT_MS_MAX = 30_000
 const GIT_BYTES_MAX = 4 * 1024 * 1024
 
@@ -111,8 +117,7 @@ async function makeHistory(folder: string): Promise<void> {
 /** Runs git without the person's settings, so without their hooks, signing and templates. */
 async function git(cwd: string, args: readonly string[], at = FIRST_AT): Promise<string> {
   const date = new Date(at).toISOString()
-  const { stdout } = await promisify(execFile)('git', [...args], {
-    cwd,
+  const { stdout } = await promisify(execFile)('git', ['-C', cwd, ...args], {
     timeout: GIT_MS_MAX,
     maxBuffer: GIT_BYTES_MAX,
     env: {
@@ -128,6 +133,8 @@ async function git(cwd: string, args: readonly string[], at = FIRST_AT): Promise
       GIT_COMMITTER_EMAIL: 'ada@example.org',
       GIT_COMMITTER_DATE: date,
     },
+  }).catch((error: unknown) => {
+    throw Reflect.get(Object(error), 'code') === 'ENOENT' ? GIT_MISSING : error
   })
   return stdout
 }
