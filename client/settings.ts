@@ -56,6 +56,12 @@ export function refusalOf(message: string): SettingRefusal {
   return { key: parts.join('.'), sentence }
 }
 
+/** The refusal in one sentence, with the setting as people write it: `sandbox.concurrency: must be at most 64`. */
+export function settingSentence(message: string): string {
+  const { key, sentence } = refusalOf(message)
+  return key === undefined || key === '' ? sentence : `${key}: ${sentence}`
+}
+
 // ---- secrets -------------------------------------------------------------------------------------------------------
 
 /** The credentials that a person may give by hand; the host checks each with its provider before it keeps it. */

@@ -4,7 +4,7 @@
  * A secret is never an argument, because other users of the machine can read arguments. The host checks a credential
  * with its provider and keeps it only when it works.
  */
-import { agentsForPeople, agentsForWire } from '../../client/agent-names.ts'
+import { agentsForPeople, agentsForWire, withAgentNames } from '../../client/agent-names.ts'
 import { HostRefusal, withoutControls } from '../../client/errors.ts'
 import {
   type CredentialRequestField,
@@ -12,8 +12,9 @@ import {
   keysToConfirm,
   patchOf,
   readSetting,
-  refusalOf,
+  settingSentence,
 } from '../../client/settings.ts'
+import { ERROR_VALUE_CHARS_MAX } from '../../protocol/limits.ts'
 import { describePower } from '../../protocol/powerful-keys.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
@@ -43,7 +44,7 @@ export async function set(
       context,
       key,
       parts,
-      await changeSettings(context, patchOf(parts, agentsForWire(parts, parseValue(text))), again),
+      await changeSettings(context, patchOf(parts, agentsForWire(parts, parseValue(text))), again, text),
     )
     return
   }
@@ -89,12 +90,13 @@ async function changeSettings(
   { client, questions, options, output }: ConfigChangeContext,
   patch: Record<string, unknown>,
   again: string,
+  given?: string,
 ): Promise<SettingsUpdateResponse> {
   try {
     return await client.changeSettings({ body: { patch } })
   } catch (error) {
     const confirm = keysToConfirm(error)
-    if (confirm === undefined) throw nameSetting(error)
+    if (confirm === undefined) throw nameSetting(error, given)
     const keys = confirm.map(withoutControls)
     const sentence = describePower(keys)
     if (options.confirm === undefined && questions.mayAsk) {
@@ -113,10 +115,13 @@ async function changeSettings(
 }
 
 /** The host names a setting by its place in the request, `/patch/sandbox/concurrency`. */
-function nameSetting(error: unknown): unknown {
+function nameSetting(error: unknown, given: string | undefined): unknown {
   if (!(error instanceof HostRefusal)) return error
-  const { key, sentence } = refusalOf(error.message)
-  if (key !== undefined) error.message = `${key}: ${sentence}`
+  const sentence = withAgentNames(settingSentence(error.message))
+  // The host tells the kind of a wrong text, because a text may be a secret; this one was an argument.
+  error.message = sentence.replace(/, not a string$/, (end) =>
+    given === undefined ? end : `, not ${JSON.stringify(given.slice(0, ERROR_VALUE_CHARS_MAX))}`,
+  )
   return error
 }
 

@@ -4,7 +4,9 @@
  * The configuration pauses the dispatch, so nothing starts before `switchyard resume`. An existing file is extended by
  * the writer that the host uses, under the lock of its data directory; a running host changes its own settings.
  */
+
 import { join, resolve } from 'node:path'
+import { settingSentence } from '../../client/settings.ts'
 import type { Log } from '../../core/ports.ts'
 import { decideChange } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
@@ -104,7 +106,7 @@ function readCurrent({ path }: ConfigFileOnDisk, text: string | undefined): Comp
   if (read.ok) return read.value
   throw new ExitError(
     EXIT.config,
-    `${path} does not validate: ${read.refusal.message}`,
+    `${path} does not validate: ${settingSentence(read.refusal.message)}`,
     'switchyard config edit',
   )
 }

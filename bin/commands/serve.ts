@@ -4,9 +4,11 @@
  * This file builds all parts and connects them; no other code reads the environment, the clock or a path by itself.
  * Every expected failure has an exit code and a message that says what to do.
  */
+
 import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { createHost } from '../../actors/root/create-host.ts'
+import { settingSentence } from '../../client/settings.ts'
 import { isTakenOver, type TakeOver, takeOverFlag } from '../../core/owner.ts'
 import type { LocalWorkerLauncher, Log, Store } from '../../core/ports.ts'
 import { readConfig } from '../../core/settings/read.ts'
@@ -176,7 +178,7 @@ async function loadConfig(store: Store): Promise<LoadedConfig> {
     const configText = await store.config.read()
     const read = readConfig(configText)
     if (read.ok) return { configText, configuration: read.value }
-    throw new Error(`does not validate: ${read.refusal.message}`)
+    throw new Error(`does not validate: ${settingSentence(read.refusal.message)}`)
   } catch (error) {
     throw new ExitError(EXIT.config, `${store.config.path} ${messageOf(error)}`)
   }

@@ -57,7 +57,7 @@ function describeUsage(
 function describeUnknownVerb(command: CommandUnknownOpts, words: readonly string[]): ExitError | undefined {
   const [verb = ''] = command.args
   const verbs = command.commands.map((each) => each.name())
-  const near = nearestWord(verb, verbs)
+  const near = meantBy(verb, verbs) ?? nearestWord(verb, verbs)
   const takesNames = command.registeredArguments.length > 0
   if (verbs.length === 0 || (takesNames && near === undefined)) return undefined
   const sentence =
@@ -67,6 +67,26 @@ function describeUnknownVerb(command: CommandUnknownOpts, words: readonly string
   const meant = words.map((word, index) => (index === at ? near : word))
   return new ExitError(EXIT.usage, `${sentence}; did you mean ${near}?`, lineOf(command, meant))
 }
+
+/** Words of other programs, and what they are called here. */
+const WORDS_OF_OTHERS: Readonly<Record<string, readonly string[]>> = {
+  ls: ['list', 'runs'],
+  ps: ['runs', 'list'],
+  stop: ['cancel', 'pause'],
+  kill: ['cancel'],
+  rm: ['discard', 'delete', 'forget', 'revoke'],
+  run: ['start'],
+  log: ['logs'],
+  login: ['connect'],
+  up: ['serve'],
+  web: ['dashboard'],
+  cat: ['show'],
+}
+
+const meantBy = (word: string, verbs: readonly string[]): string | undefined =>
+  Object.hasOwn(WORDS_OF_OTHERS, word)
+    ? WORDS_OF_OTHERS[word]?.find((name) => verbs.includes(name))
+    : undefined
 
 /** Options stand behind the command that has them. Undefined for an option that no command below has. */
 function describeMisplaced(

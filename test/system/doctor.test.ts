@@ -265,7 +265,7 @@ test('a configuration that does not validate is named with its path', async () =
     {
       id: 'config',
       status: 'fail',
-      message: expect.stringMatching(/config\.json \/server\/port: /),
+      message: expect.stringMatching(/config\.json server\.port: /),
       cure: 'switchyard config edit',
     },
   ])

@@ -1,6 +1,8 @@
 /** Tells whether the configuration file can be read, validates, and maps a repository. */
+
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { settingSentence } from '../../../client/settings.ts'
 import { nearestExisting } from '../../nearest-folder.ts'
 import { type Check, fail, ok, warn } from '../finding.ts'
 
@@ -12,7 +14,7 @@ export const configCheck: Check = {
     // A file in the place of the data directory is a finding of another check.
     if (!statSync(nearestExisting(dataDir)).isDirectory()) return []
     const read = await config()
-    if (!read.ok) return [fail(`${path} ${read.refusal.message}`, 'switchyard config edit')]
+    if (!read.ok) return [fail(`${path} ${settingSentence(read.refusal.message)}`, 'switchyard config edit')]
     if (!existsSync(path)) return [ok(`${path} does not exist, so every default applies`)]
     if (Object.keys(read.value.repos).length > 0) return [ok(`${path} is valid`)]
     return [

@@ -237,6 +237,9 @@ describe('errors', () => {
       / {2}try: switchyard start 'two words' --repo api\n$/,
     ],
     ['an unknown option', ['runs', '--sideways'], 2, /^switchyard: unknown option '--sideways'\n/],
+    ['the word of another program', ['ps'], 2, /; did you mean runs\?\n {2}try: switchyard runs\n$/],
+    ['another such word', ['stop', 'ENG-1'], 2, / {2}try: switchyard cancel ENG-1\n$/],
+    ['one of a noun', ['memories', 'rm'], 2, / {2}try: switchyard memories forget\n$/],
     [
       'an unknown command',
       ['waltz'],
@@ -566,6 +569,29 @@ describe('on a terminal', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours begin with a control character
     expect(text.match(/\x1b\[[0-9;]*m/)).toBeNull()
     expect(lines[1]).toMatch(/^\. ENG-2 {3}\?+/)
+  })
+
+  test('the status fits on the screen, and counts the items that do not', async () => {
+    const { dataDir, hostApi } = await startCommandHost()
+    const items = Array.from({ length: 40 }, (_, at) => ({
+      id: `login:${at}`,
+      kind: 'login' as const,
+      message: `credential ${at} is refused`,
+      cure: 'switchyard connect codehost',
+      since: '2026-11-22T14:19:14.107Z',
+    }))
+    hostApi.attention = () => ({ items })
+    const size = { cols: 120, rows: 24 }
+    const terminal = runInTerminal(['status', '--data-dir', dataDir], {}, size)
+    await terminal.waitForEnd()
+    const lines = terminal.text().split('\r\n')
+    const [from, to] = [
+      lines.findIndex((line) => /runs active/.test(line)),
+      lines.findIndex((line) => /^after=/.test(line)),
+    ]
+    expect(to - from).toBeLessThan(24)
+    expect(lines.filter((line) => / is refused/.test(line))).toHaveLength(14)
+    expect(terminal.text()).toContain('and 26 more; all of them: switchyard status ')
   })
 
   test('the bare command is the status, and names the help', async () => {

@@ -234,3 +234,17 @@ test('settings that are not set are listed with what they mean, and described', 
   )
   await expect(print((context) => describe(context, 'sandbox.moon'))).rejects.toMatchObject({ code: 2 })
 })
+
+test('a refused value is named as it was given', async () => {
+  const { print, hostApi } = await openCommandHost()
+  hostApi.changed = () =>
+    no('invalid', '/patch/sandbox/concurrency: must be a whole number or null, not a string')
+  await expect(print((context) => set(context, 'sandbox.concurrency', 'abc'))).rejects.toMatchObject({
+    message: 'sandbox.concurrency: must be a whole number or null, not "abc"',
+  })
+  hostApi.changed = () =>
+    no('invalid', '/repos/api/agent: must be one of "agentA", "agentB", "agentC" or null, not a string')
+  await expect(print((context) => set(context, 'repos.api.agent', 'moon'))).rejects.toMatchObject({
+    message: 'repos.api.agent: must be one of "claude", "codex", "gemini" or null, not "moon"',
+  })
+})
