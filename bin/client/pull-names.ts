@@ -17,17 +17,30 @@ export async function findPull(client: Client, words: readonly string[]): Promis
       `${words.join(' ')} is no pull request`,
       'switchyard pulls show REPO NUMBER',
     )
-  if (second !== undefined) return { repo: first, number: Number(second) }
+  if (second !== undefined) return { repo: await findRepo(client, first), number: Number(second) }
   const [, repo, number] = /^(.+)#(\d+)$/.exec(first) ?? []
-  if (repo !== undefined && isNumber(number)) return { repo, number: Number(number) }
+  if (repo !== undefined && isNumber(number))
+    return { repo: await findRepo(client, repo), number: Number(number) }
   return await pullOfRun(client, first)
 }
 
 const isNumber = (text: string | undefined): boolean => /^[1-9]\d{0,14}$/.test(text ?? '')
 
+/** A repository is named by its key, by its `owner/name`, or by the name alone where one key has it. */
+async function findRepo(client: Client, name: string): Promise<string> {
+  const { repos } = await client.readConfig()
+  if (Object.hasOwn(repos, name)) return name
+  const keysOf = (fits: (remote: string) => boolean) =>
+    Object.entries(repos).flatMap(([key, { remote }]) => (fits(remote) ? [key] : []))
+  const [whole] = keysOf((remote) => remote === name)
+  const [key, ...others] = keysOf((remote) => remote.endsWith(`/${name}`))
+  // The host refuses a name that it does not know.
+  return whole ?? (others.length === 0 ? (key ?? name) : name)
+}
+
 async function pullOfRun(client: Client, name: string): Promise<PullName> {
   const { ticket, pull, prUrl } = await findRun(client, name)
-  if (ticket.repo !== undefined && pull !== undefined) return { repo: ticket.repo, number: pull.number }
+  if (pull !== undefined) return { repo: await findRepo(client, pull.remote), number: pull.number }
   // Not every record names the number, but each pull request has its address.
   const { pulls } = prUrl === undefined ? { pulls: [] } : await client.listPulls()
   const found = pulls.find(({ url }) => url === prUrl)

@@ -6,10 +6,9 @@ import type { PullDetail, PullFile, PullSummary } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRemote } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
-import { findRunsOfPulls } from '../client/pull-runs.ts'
+import { findRunsOfPulls, RUNS_PAGE } from '../client/pull-runs.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { EXIT, ExitError } from '../exit.ts'
-import { shortId } from '../output/short-ids.ts'
 import type { StyledStream } from '../output/styled-stream.ts'
 import type { TableColumn } from '../output/table.ts'
 import { formatAgeOf } from '../output/times.ts'
@@ -28,19 +27,17 @@ export async function list({
   present,
 }: CommandContext<PullListOptions>): Promise<void> {
   const { repo, state } = options
-  const { pulls, errors } = await client.listPulls()
+  const isTable = output.format === 'table'
+  const [{ pulls, errors }, newestRuns] = await Promise.all([
+    client.listPulls(),
+    isTable ? client.listRuns({ limit: RUNS_PAGE }) : [],
+  ])
   const { now } = present()
   const ofRepo = pulls.filter((pull) => repo === undefined || [pull.repo, pull.remote].includes(repo))
   // A repository without pull requests is known all the same.
   if (repo !== undefined && ofRepo.length === 0) await findRemote(client, repo)
   const shown = ofRepo.filter((pull) => state === undefined || pull.state === state)
-  const runs =
-    output.format === 'table'
-      ? await findRunsOfPulls(
-          client,
-          shown.map(({ url }) => url),
-        )
-      : new Map()
+  const runs = isTable ? await findRunsOfPulls(client, shown, newestRuns) : new Map()
   for (const error of errors) output.warn(`${error.repo}: ${output.stderr.clean(error.message)}`)
   output.list({
     records: shown,
@@ -71,7 +68,7 @@ export async function show({ client, output }: CommandContext, words: readonly s
   if (output.format === 'json') output.json(pull)
   else if (output.format === 'id') output.data(formatPull(name))
   else {
-    const run = (await findRunsOfPulls(client, [pull.url])).get(pull.url)
+    const run = (await findRunsOfPulls(client, [pull])).get(pull.url)
     for (const line of pullLines(output.stdout, pull, run)) output.data(line)
     if (pull.state === 'open') output.next(...(await nextCommands(client, pull, run)))
   }
@@ -84,9 +81,7 @@ async function nextCommands(client: Client, pull: PullDetail, run: Run | undefin
   const [newest] = await client.listRuns({ ticket: run.ticket.identifier, limit: 1 })
   const isNewest = newest?.id === run.id
   const merge = `switchyard pulls merge ${isNewest ? runInCommand(run) : byNumber}`
-  return asksForWork(pull)
-    ? [`switchyard followup ${isNewest ? runInCommand(run) : shortId(run.id)}`, merge]
-    : [merge]
+  return asksForWork(pull) ? [`switchyard followup ${isNewest ? runInCommand(run) : run.id}`, merge] : [merge]
 }
 
 const asksForWork = (pull: PullDetail): boolean =>

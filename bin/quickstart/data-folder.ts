@@ -4,8 +4,10 @@
  * The configuration is written once and belongs to the person afterwards. If it is not the example's any more, nothing
  * is changed, because the tickets and repositories in it are real.
  */
+
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { settingSentence } from '../../client/settings.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { makeOwnerOnly } from '../../store/data-folder.ts'
@@ -16,8 +18,8 @@ import { inDataDir } from '../store-exit-code.ts'
 import { createSampleRepository, REMOTE, readBaseFile } from './sample-repository.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
 
-/** The repository's key in the configuration. */
-export const EXAMPLE_REPO = 'example'
+/** The repository's key in the configuration: its name on the code host, so that its pull requests have one name. */
+export const EXAMPLE_REPO = 'greeter'
 
 export interface ExampleFolder {
   readonly dataDir: string
@@ -80,13 +82,16 @@ const serveCommand = (dataDir: string): string =>
 function refuseForeignConfig(folder: ExampleFolder, text: string): void {
   const read = readConfig(text)
   if (!read.ok)
-    throw new ExitError(EXIT.config, `${folder.config} does not validate: ${read.refusal.message}`)
+    throw new ExitError(
+      EXIT.config,
+      `${folder.config} does not validate: ${settingSentence(read.refusal.message)}`,
+    )
   const { tracker, codehost, repos, agent } = read.value.effective
   const own = configFor(folder)
   const isOwn =
     tracker.path === own.tracker.path &&
     codehost.path === own.codehost.path &&
-    repos[EXAMPLE_REPO]?.remote === REMOTE &&
+    Object.values(repos).some(({ remote }) => remote === REMOTE) &&
     agent.commands.agentA === own.agent.commands.agentA
   if (isOwn) return
   throw new ExitError(

@@ -13,7 +13,7 @@ const replace =
 
 /** Lines about the example's runs, which end in any order. */
 const sortExampleLines: Replacement = (text) =>
-  text.replace(/(?:^\S \S*GREET-\d .*\n?|^example#\d .*\n?){2,}/gm, (lines) =>
+  text.replace(/(?:^\S \S*GREET-\d .*\n?|^greeter#\d .*\n?){2,}/gm, (lines) =>
     lines.endsWith('\n') ? `${sortLines(lines.slice(0, -1))}\n` : sortLines(lines),
   )
 
@@ -38,9 +38,9 @@ export const FIRST_SESSION: RecordedSession = {
   beside: [{ types: 'npm start', until: /^Everything lies in \.data$/m }],
   replacements: [
     // Every pull request gets the number of its ticket, because they are opened in any order.
-    replace(/(GREET-(\d).*example#)\d/g, '$1$2'),
-    replace(/example#\d(?=.*GREET-(\d))/g, 'example#$1'),
-    replace(/example#\d is merged/g, 'example#1 is merged'),
+    replace(/(GREET-(\d).*greeter#)\d/g, '$1$2'),
+    replace(/greeter#\d(?=.*GREET-(\d))/g, 'greeter#$1'),
+    replace(/greeter#\d is merged/g, 'greeter#1 is merged'),
     replace(/\b\d\d:\d\d:\d\d\b/g, '15:32:10'),
     // A state that lasts a moment may not be reported.
     replace(
@@ -78,7 +78,7 @@ export const FIRST_SESSION: RecordedSession = {
     ...SCRIPT_LINES.map((line) => ({ types: `echo '${line}' >> words`, until: AT_PROMPT })),
     shows('cat words', 'words; the example’s agent needs a script, others read'),
     shows(
-      'sy start "Say good night" --repo example --watch --description - < words',
+      'sy start "Say good night" --repo greeter --watch --description - < words',
       'a ticket made of words',
     ),
     shows('sy pulls', 'the pull requests'),

@@ -3,16 +3,14 @@
 import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 
-/** The digits of an id that name its millisecond. */
-const RUN_DIGITS = 12
 const PLAIN = /^[\w.-]+$/
 
 /**
- * Returns the name of a run's ticket, or the beginning of the run's id: some shells take `#` in the name of an issue for
- * a pattern or a comment.
+ * Returns the name of a run's ticket, or the run's id: some shells take `#` in the name of an issue for a pattern or a
+ * comment. The ids of runs that one poll began differ in their last digits only, so the whole id is named.
  */
 export function runInCommand({ id, ticket }: Pick<Run, 'id' | 'ticket'>): string {
-  return PLAIN.test(ticket.identifier) ? ticket.identifier : id.replace(/^run-/, '').slice(0, RUN_DIGITS)
+  return PLAIN.test(ticket.identifier) ? ticket.identifier : id.replace(/^run-/, '')
 }
 
 /** A ticket without a run has only its own name. */

@@ -90,7 +90,7 @@ describe('three tickets become three pull requests', () => {
     const run = (words: string) =>
       execFileSync('sh', ['-c', commandWith(kept.out(), words)], QUIET).toString()
     expect(run(' status ')).toContain('today\t3 completed')
-    expect(run(' pulls merge ')).toMatch(/^example#\d is merged\.\n$/)
+    expect(run(' pulls merge ')).toMatch(/^greeter#\d is merged\.\n$/)
     // The page is served already, so the command prints a link to it, and ends.
     const [taken] = readdirSync(dataDir).flatMap((name) => /^dashboard-(\d+)\.json$/.exec(name)?.[1] ?? [])
     const link = execFileSync(

@@ -11,6 +11,7 @@ import {
 import { type ReplyOptions, type ResolveOptions, reply, resolve } from '../../../bin/commands/pull-threads.ts'
 import { checks, diff, list, type PullListOptions, show } from '../../../bin/commands/pulls.ts'
 import { yes } from '../../../core/result.ts'
+import { configDefaults } from '../../../protocol/config.ts'
 import type { PullDetail, PullSummary, PullThread } from '../../../protocol/pulls.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
@@ -325,4 +326,23 @@ test('pulls merge names what is red, pending or asked, and merges over it only w
   const reviews = [...conversation.reviews, approved]
   hostApi.answers.set('pull', yes({ ...detail, conversation: { ...conversation, reviews } }))
   expect((await mergeIt()).out).toBe('api#87 is merged.\n')
+})
+
+test('a repository is named by its key, its owner/name or the name alone', async () => {
+  const { print, hostApi } = await openPulls()
+  hostApi.config = () => ({ ...configDefaults, repos: { back: { remote: 'acme/api' } } })
+  for (const words of [['back', '87'], ['acme/api', '87'], ['api#87'], ['back#87']])
+    await print((context) => show(context, words))
+  const asked = hostApi.providerCalls.filter(({ name }) => name === 'pull').map(({ args }) => args)
+  expect(asked).toEqual(Array.from({ length: 4 }, () => ['back', 87]))
+})
+
+test('a ticket without a repository names the pull request by where its run opened it', async () => {
+  const { print, hostApi } = await openPulls()
+  hostApi.config = () => ({ ...configDefaults, repos: { back: { remote: 'acme/api' } } })
+  const pull = { remote: 'acme/api', number: 87, branch: 'b', confirmed: true }
+  const run = fakeRun('run-1', 'completed', 'ENG-1')
+  hostApi.runsById.set('run-1', { ...run, prUrl: summary.url, pull })
+  await print((context) => show(context, ['ENG-1']))
+  expect(hostApi.providerCalls.find(({ name }) => name === 'pull')?.args).toEqual(['back', 87])
 })

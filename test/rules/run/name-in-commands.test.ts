@@ -10,8 +10,8 @@ const run = (identifier: string, prUrl?: string) => ({
 
 test.each([
   ['ENG-12', 'ENG-12', 'ENG-12'],
-  ['acme/api#12', '01a203abc330', "'acme/api#12'"],
-  ['#12', '01a203abc330', "'#12'"],
+  ['acme/api#12', '01a203abc33070008000000000000002', "'acme/api#12'"],
+  ['#12', '01a203abc33070008000000000000002', "'#12'"],
 ])('a shell takes %s as one word', (identifier, ofRun, ofTicket) => {
   expect([runInCommand(run(identifier)), ticketInCommand({ identifier })]).toEqual([ofRun, ofTicket])
 })
