@@ -2,7 +2,7 @@
 
 import type { ExplainResponse } from '../protocol/explain.ts'
 import { withAgentNames } from './agent-names.ts'
-import { hasEnded } from './run-events.ts'
+import { changedNothing, hasEnded, UNCHANGED_WORDS } from './run-events.ts'
 
 export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, asked: string): string {
   const name = run?.ticket.identifier ?? ticket?.identifier ?? asked
@@ -17,5 +17,6 @@ export function explanationOf({ run, ticket, reason, gates }: ExplainResponse, a
       : `${name} waits: ${withAgentNames(run.queueReason)}`
   if (!hasEnded(run))
     return `${name} is ${run.status}${run.waitReason === undefined ? '' : `: ${run.waitReason}`}`
+  if (changedNothing(run)) return `${name} ${run.status}: ${UNCHANGED_WORDS}`
   return run.error === undefined ? `${name} ${run.status}` : `${name} ${run.status}: ${run.error}`
 }

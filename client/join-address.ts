@@ -31,6 +31,8 @@ export interface HostMarks {
   readonly fingerprint?: string | undefined
   /** The user whose program the host is, for a worker on its machine. */
   readonly hostUser?: string | undefined
+  /** The port of the configuration; 0 where any port will do. */
+  readonly serverPort?: number | undefined
 }
 
 export interface JoinCommand {
@@ -49,7 +51,7 @@ export function joinCommand(
   fleet: ServiceConfig['fleet'],
   managementUrl: string,
   option: '--token-file' | '--join-key-file',
-  { fingerprint, hostUser }: HostMarks,
+  { fingerprint, hostUser, serverPort = 0 }: HostMarks,
 ): JoinCommand {
   const { url, isExposed, isHereOnly } = joinAddress(fleet, managementUrl)
   // Behind a public address another program may show another certificate.
@@ -63,6 +65,11 @@ export function joinCommand(
   const notes: string[] = []
   if (fingerprint !== undefined && !isOwn)
     notes.push(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)
+  const { port } = new URL(managementUrl)
+  if (url === managementUrl && serverPort !== 0 && port !== String(serverPort))
+    notes.push(
+      `A restart of the host is due: it listens on port ${port}, and on ${serverPort} from its next start on. Restart it first, or give the worker that port then.`,
+    )
   if (isHereOnly)
     notes.push(
       'Only this machine reaches that address. For others: switchyard config set fleet.host ADDRESS, give the host a certificate in fleet.tls, and restart it.',

@@ -7,8 +7,11 @@ export async function noteJoinCommand(
   option: '--token-file' | '--join-key-file',
   marks: HostMarks,
 ): Promise<void> {
-  const { fleet } = await client.readConfig()
-  const { line, notes } = joinCommand(fleet, (await connection.address()).url, option, marks)
+  const { fleet, server } = await client.readConfig()
+  const { line, notes } = joinCommand(fleet, (await connection.address()).url, option, {
+    serverPort: server.port,
+    ...marks,
+  })
   output.note(line)
   for (const note of notes) output.note(note)
 }

@@ -3,6 +3,7 @@
 import { agentName, withAgentNames } from '../../client/agent-names.ts'
 import { priorityWord } from '../../client/priorities.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
+import { changedNothing, UNCHANGED_WORDS } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import { branchFor } from '../../core/run/branch.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -36,6 +37,7 @@ export function runLines(context: CommandContext, run: Run, { last, repos }: Run
   const facts: [string, string | undefined][] = [
     ['run', `${run.id}, queued ${queued}`],
     ['waits', withAgentNames(run.queueReason ?? run.waitReason ?? '')],
+    ['result', changedNothing(run) ? UNCHANGED_WORDS : undefined],
     ['error', run.error],
     ['ticket', [run.ticket.url, priorityWord(run.ticket.priority)].filter(Boolean).join(', ') || undefined],
     ['repo', repoOf(run, repos)],

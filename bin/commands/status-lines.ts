@@ -161,6 +161,18 @@ function finishedToday(runs: readonly Run[], present: Present): Run[] {
   return runs.filter(({ finishedAt }) => finishedAt !== undefined && Date.parse(finishedAt) >= midnight)
 }
 
+/** The lines of the status around the items, and the prompt. */
+const OTHER_LINES = 10
+const ITEMS_MIN = 3
+/** In a narrower terminal the command of an item has a line of its own. */
+const ONE_LINE_COLUMNS = 100
+
+/** As many items as leave the first line on the screen. */
+function itemsThatFit({ height, width }: Output['stdout']): number {
+  if (height === undefined) return Number.POSITIVE_INFINITY
+  return Math.max(ITEMS_MIN, Math.floor((height - OTHER_LINES) / (width < ONE_LINE_COLUMNS ? 2 : 1)))
+}
+
 function printAttention(
   output: Output,
   items: readonly AttentionItem[],
@@ -178,5 +190,8 @@ function printAttention(
     { heading: '', cell: ({ cure }) => output.completeCommands(cure ?? '') },
   ]
   output.data(stdout.isTerminal ? `\n${stdout.colors.bold('Needs you')}` : 'Needs you')
-  output.table(columns, items, () => stdout.glyph('attention'))
+  const shown = items.slice(0, itemsThatFit(stdout))
+  output.table(columns, shown, () => stdout.glyph('attention'))
+  if (shown.length < items.length)
+    output.note(`and ${items.length - shown.length} more; all of them: switchyard status | cat`)
 }

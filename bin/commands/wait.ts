@@ -2,6 +2,7 @@
 
 import { productName, withAgentNames } from '../../client/agent-names.ts'
 import { beginningOf } from '../../client/run-beginning.ts'
+import { changedNothing, UNCHANGED_WORDS } from '../../client/run-events.ts'
 import { formatDuration } from '../../core/format-duration.ts'
 import type { Run } from '../../protocol/run.ts'
 import { findRuns } from '../client/names.ts'
@@ -112,4 +113,7 @@ function tookOf(run: Run): string {
   return ` in ${formatDuration(Date.parse(run.finishedAt) - from)}`
 }
 
-const moreOf = ({ status, prUrl, error }: Run): string | undefined => (status === 'completed' ? prUrl : error)
+function moreOf(run: Run): string | undefined {
+  if (changedNothing(run)) return UNCHANGED_WORDS
+  return run.status === 'completed' ? run.prUrl : run.error
+}

@@ -7,6 +7,7 @@ import { cleanLine, columnsOf, padEnd, toAscii, truncateEnd } from './text-width
 /** The part of `process.stdout` that printing needs. */
 export interface OutputStream extends StreamFacts {
   readonly columns?: number
+  readonly rows?: number
   write(text: string): boolean
   on(event: 'error', onError: (error: NodeJS.ErrnoException) => void): unknown
   once(event: 'drain', onDrain: () => void): unknown
@@ -38,6 +39,11 @@ export class StyledStream {
   /** A terminal that does not know its size reports 0. */
   get width(): number {
     return this.#stream.columns || COLUMNS_DEFAULT
+  }
+
+  /** Undefined where lines do not scroll away. */
+  get height(): number | undefined {
+    return this.isTerminal ? this.#stream.rows || undefined : undefined
   }
 
   /** Makes foreign text safe to print in one line. */

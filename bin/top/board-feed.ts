@@ -4,10 +4,13 @@
  *
  * A request that fails is repeated with the next hello; the first line of the board says that the host is away.
  */
+
 import { DashboardFeed } from '../../client/dashboard-feed.ts'
 import { reasonOf } from '../../client/errors.ts'
+import { readFinishedSince } from '../../client/read-finished-since.ts'
 import { hasEnded } from '../../client/run-events.ts'
 import type { DashboardFrame } from '../../protocol/dashboard.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { CommandContext } from '../client/run-command.ts'
 import { readSpentToday } from '../commands/spent-today.ts'
 import { lastMidnight } from '../output/times.ts'
@@ -42,6 +45,7 @@ export class BoardFeed {
   readonly #askedRuns = new Set<string>()
   #lostAt: number | undefined
   #logTimer: ReturnType<typeof setTimeout> | undefined
+  #finished: { readonly since: number; readonly runs: readonly Run[] } | undefined
   #spentTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(
@@ -119,8 +123,20 @@ export class BoardFeed {
 
   async #readSpent(): Promise<void> {
     const since = lastMidnight(this.#context.present())
-    const text = await readSpentToday(this.#context, [...this.records.runs.values()])
+    const runs = new Map((await this.#readFinished(since)).map((run) => [run.id, run]))
+    for (const [id, run] of this.records.runs) runs.set(id, run)
+    const text = await readSpentToday(this.#context, [...runs.values()])
     this.records.spent = { since, text }
+  }
+
+  /** The board's records begin with the newest runs alone, and a day may have more. They are read once a day. */
+  async #readFinished(since: number): Promise<readonly Run[]> {
+    if (this.#finished?.since !== since) {
+      const runs: Run[] = []
+      await readFinishedSince(this.#context.client, since, (page) => runs.push(...page))
+      this.#finished = { since, runs }
+    }
+    return this.#finished.runs
   }
 
   #quietly(request: Promise<void>): void {

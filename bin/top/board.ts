@@ -125,15 +125,20 @@ export const selectedRow = (board: Board, key: string | undefined): SelectableRo
 /**
  * Returns the key that is selected on another board: the same row, the same run elsewhere, or the row that has taken the
  * place. At first that is the first run.
+ *
+ * @param isChosen false until the person has moved: then an ended run leaves the selection to the first unfinished one,
+ * because the rows around the selection are those that are shown
  */
 export function keepSelection(
   key: string | undefined,
   before: Board | undefined,
   board: Board,
+  isChosen = true,
 ): string | undefined {
   const rows = selectableRows(board)
   const first = board.unfinished[0] ?? board.finished[0] ?? board.needs[0]
   if (key === undefined || before === undefined) return first?.key
+  if (!isChosen && !board.unfinished.some((row) => row.key === key)) return first?.key
   if (rows.some((row) => row.key === key)) return key
   const earlier = selectableRows(before)
   const place = earlier.findIndex((row) => row.key === key)

@@ -51,6 +51,8 @@ export class LiveBoard {
   #message: string | undefined
   #board: Board | undefined
   #selected: string | undefined
+  /** The person has moved the selection. */
+  #isChosen = false
   #command: ForegroundCommand | undefined
   #settle: (end: number | Error) => void = () => {}
   /** The feed has ended while another command had the terminal. */
@@ -125,7 +127,7 @@ export class LiveBoard {
       return
     }
     const board = createBoard(this.#feed.records, this.#context.present())
-    this.#selected = keepSelection(this.#selected, this.#board, board)
+    this.#selected = keepSelection(this.#selected, this.#board, board, this.#isChosen)
     this.#board = board
     const view = this.#view()
     this.#terminal.draw(this.#screen.draw(this.#lines(board, view), view.columns))
@@ -185,9 +187,14 @@ export class LiveBoard {
     // A key acts on what is seen, and a small terminal shows no row.
     else if (this.#board === undefined || isTooSmall(this.#view())) return
     else if (key === '?') this.#mode = { is: 'help' }
-    else if (key === 'up' || key === 'k') this.#selected = moveSelection(this.#board, this.#selected, -1)
-    else if (key === 'down' || key === 'j') this.#selected = moveSelection(this.#board, this.#selected, 1)
+    else if (key === 'up' || key === 'k') this.#moveBy(this.#board, -1)
+    else if (key === 'down' || key === 'j') this.#moveBy(this.#board, 1)
     else this.#actOnSelected(this.#board, key)
+  }
+
+  #moveBy(board: Board, by: 1 | -1): void {
+    this.#isChosen = true
+    this.#selected = moveSelection(board, this.#selected, by)
   }
 
   #actOnSelected(board: Board, key: string): void {

@@ -141,6 +141,11 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
     obstacles.has(obstacle),
   )
+  if (closest === 'held') {
+    const { gate, reason } = fleetReason(closest, fit.length === all.length)
+    const why = fit.find((worker) => passingObstacles(worker, request, now)[0] === closest)?.hold
+    return { gate, reason: why === undefined ? reason : `${reason}: ${why}` }
+  }
   if (closest !== undefined) return fleetReason(closest, fit.length === all.length)
   return lastingReason(request, all) ?? endedReason(request, all) ?? fleetReason('away')
 }

@@ -97,6 +97,11 @@ test.each<[string, Partial<Run> | undefined, string]>([
   ['a queued run that is next', {}, 'ENG-1 is next'],
   ['an active run', { status: 'running' }, 'ENG-1 is running'],
   ['a completed run', { status: 'completed' }, 'ENG-1 completed'],
+  [
+    'a run without changes',
+    { status: 'completed', result: { artifacts: [], summary: '' } },
+    'ENG-1 completed: it changed nothing',
+  ],
   ['a ticket without a run', undefined, 'ENG-1 has no run yet'],
 ])('the first line answers for %s', async (_, run, line) => {
   const { print } = await openExplained(gatesWith({}), run)

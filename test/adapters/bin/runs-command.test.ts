@@ -214,3 +214,19 @@ test.each([
     expect(err).toMatch(next)
   },
 )
+
+test('tickets are listed with their newest run, those without one first', async () => {
+  const { print, hostApi } = await openCommandHost()
+  const result = { artifacts: [], summary: 'nothing to do' }
+  const done = { ...fakeRun('run-1', 'completed', 'ENG-8'), ticket: fakeTicket('ENG-8'), result }
+  hostApi.runsById.set('run-1', done)
+  hostApi.tickets = () => [fakeTicket('ENG-8'), fakeTicket('ENG-7')]
+  const { out } = await print((context) => tickets(context))
+  const rows = out.split('\n').map((line) => line.split('\t'))
+  expect(rows.map((row) => [row[0], row[3]])).toEqual([
+    ['TICKET', 'RUN'],
+    ['ENG-7', '-'],
+    ['ENG-8', 'changed nothing'],
+    ['', undefined],
+  ])
+})

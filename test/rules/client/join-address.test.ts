@@ -34,3 +34,11 @@ test.each([
     expect(line.endsWith(' --host-user ada')).toBe(isNamed)
   },
 )
+
+test('a changed port is named with the restart that it waits for', () => {
+  const notesWith = (serverPort: number) =>
+    joinCommand(configDefaults.fleet, HERE, '--token-file', { serverPort }).notes.join('\n')
+  expect(notesWith(4466)).toMatch(/restart of the host is due: .* 4466 from its next start/)
+  expect(notesWith(0)).not.toMatch(/restart of the host is due/)
+  expect(notesWith(Number(new URL(HERE).port))).not.toMatch(/restart of the host is due/)
+})

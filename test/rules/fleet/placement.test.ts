@@ -104,7 +104,7 @@ test.each<[string, WorkerFacts[]]>([
   ['fleet at capacity', [worker('wk-1', full), worker('wk-2', draining), worker('wk-3', held)]],
   ['fleet at capacity', [worker('wk-1', { max: 1, used: 3 })]],
   ['all workers refused a dispatch a moment ago', [worker('wk-1', paused), worker('wk-2', held)]],
-  ['all workers are on hold', [worker('wk-1', held), worker('wk-2', draining)]],
+  ['all workers are on hold: disk', [worker('wk-1', held), worker('wk-2', draining)]],
 ])('waits: %s', (reason, workers) => {
   expect(placed(workers)).toBe(reason)
 })

@@ -51,7 +51,7 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
     ([words = '']) => ({ fact: capitalized(words), cure: { text: 'Go to the fleet', to: '/fleet' } }),
   ],
   [
-    /^(all workers(?: that could take it)? are on hold)$/,
+    /^(all workers(?: that could take it)? are on hold)(?:: .*)?$/,
     ([words = '']) => ({
       fact: capitalized(words),
       explanation: 'They come back by themselves.',

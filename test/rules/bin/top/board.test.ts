@@ -153,6 +153,14 @@ describe('the selection', () => {
     expect(keepSelection(`run ${runId(238)}`, board, boardOf(records))).toBe('need failed:238')
   })
 
+  test('stays with the unfinished runs until a person moves it', () => {
+    const records = sampleRecords()
+    records.applyFrame({ type: 'run-updated', run: sampleRun(231, 'completed', { agoMs: 0, title: '' }) })
+    const ended = `run ${runId(231)}`
+    expect(keepSelection(ended, board, boardOf(records), false)).toBe(`run ${runId(238)}`)
+    expect(keepSelection(ended, board, boardOf(records), true)).toBe(ended)
+  })
+
   test('goes to the row that took the place of one that is gone, or nowhere', () => {
     const records = sampleRecords(sampleRuns.filter(({ id }) => id !== runId(238)))
     expect(keepSelection(`run ${runId(238)}`, board, boardOf(records))).toBe(`run ${runId(240)}`)
