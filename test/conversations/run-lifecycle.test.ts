@@ -24,7 +24,7 @@ test('a ticket becomes eligible: a new run, queued', async () => {
   await host.settle()
   expect(host.runOf('ENG-1')).toEqual({
     id: expect.stringMatching(/^run-[0-9a-f]{32}$/),
-    ticket: ticket('ENG-1'),
+    ticket: ticket('ENG-1', { repo: 'main' }),
     status: 'queued',
     queueReason: FLEET_REASONS.away,
     sandbox: { provider: 'bwrap' },
