@@ -213,9 +213,9 @@ export const mcpTools = {
     input: Type.Object({ pull, ...routes.commentPull.body.properties }, closed),
   },
   pulls_merge: {
-    routes: ['mergePull'],
+    routes: ['mergePull', 'readPull'],
     title: 'Merge a pull request',
-    description: `${routes.mergePull.summary} Only when the person has asked for it.`,
+    description: `${routes.mergePull.summary} Only when the person has asked for it; refused while checks are red or pending, or changes are asked for.`,
     input: Type.Object({ pull, ...routes.mergePull.body.properties }, closed),
     isDestructive: true,
     grant: 'merge',

@@ -1,7 +1,6 @@
 /** The verbs that change a pull request: merge, close, reopen, ready, comment, review. */
-import { concernsOf } from '../../protocol/pull-concerns.ts'
 import type { MergeRequest, ReviewRequest } from '../../protocol/pulls.ts'
-import { quoteWord } from '../../protocol/quote-word.ts'
+import { refuseConcerns } from '../client/merge-concerns.ts'
 import { findPull, formatPull, type PullName } from '../client/pull-names.ts'
 import type { ClientOptions, CommandContext } from '../client/run-command.ts'
 import { readTextOption } from '../client/text-option.ts'
@@ -33,21 +32,11 @@ const DONE: Readonly<Record<PlainVerb, string>> = {
 }
 
 export async function merge(context: CommandContext<MergeOptions>, words: readonly string[]): Promise<void> {
-  const { client, options } = context
+  const { client, options, output } = context
   const name = await findPull(client, words)
-  if (options.anyway !== true) await requireNoConcern(context, name)
+  if (options.anyway !== true) await refuseConcerns(client, name, (text) => output.stderr.clean(text))
   const answer = await client.mergePull({ ...name, body: { method: options.method } })
   printDone(context, name, answer, 'is merged')
-}
-
-async function requireNoConcern({ client, output }: CommandContext, name: PullName): Promise<void> {
-  const concerns = concernsOf(await client.readPull(name))
-  if (concerns.length === 0) return
-  throw new ExitError(
-    EXIT.refused,
-    output.stderr.clean(`${formatPull(name)} is not merged: ${concerns.join('; ')}`),
-    `switchyard pulls merge ${quoteWord(name.repo)} ${name.number} --anyway`,
-  )
 }
 
 export async function change(

@@ -1,6 +1,8 @@
 /** The tools that change something. The words of their caller are an agent's, so code hosts must not act on them. */
+import { withoutControls } from '../../client/errors.ts'
 import type { RunOptions } from '../../protocol/run.ts'
 import { closeCode, neutralizeMarkup } from '../../worker/git/neutral-markup.ts'
+import { refuseConcerns } from '../client/merge-concerns.ts'
 import { findRun } from '../client/names.ts'
 import { findPull, formatPull } from '../client/pull-names.ts'
 import type { ToolFunctions } from './reading-tools.ts'
@@ -44,6 +46,8 @@ export const writingTools: ToolFunctions<WritingTools> = {
 
   async pulls_merge({ client }, { pull, ...body }) {
     const name = await findPull(client, [pull])
+    // A merge over these is the word of a person.
+    await refuseConcerns(client, name, withoutControls)
     return { pull: formatPull(name), ...(await client.mergePull({ ...name, body })) }
   },
 }

@@ -312,6 +312,18 @@ describe('a refusal is a result with a sentence', () => {
     expect(refused.requests).toEqual([])
   })
 
+  test('for a merge that something speaks against, which only a person may make', async () => {
+    const { checks } = PULL
+    PULL.checks = [{ name: 'lint', status: 'completed', source: 'check-run', conclusion: 'failure' }]
+    const refused = await ask('pulls_merge', INPUTS.pulls_merge)
+    PULL.checks = checks
+    expect(sentence(refused)).toEqual([
+      true,
+      'api#7 is not merged: check lint is red\nNext: switchyard pulls merge api 7 --anyway',
+    ])
+    expect(refused.requests).not.toContain('mergePull')
+  })
+
   test('for wrong arguments, by their field', async () => {
     expect(sentence(await ask('runs_show', {}))).toEqual([true, 'runs_show: /run: is required'])
     expect(sentence(await ask('runs_wait', { run: 'x', timeoutSeconds: 1e9 }))).toEqual([
