@@ -1,6 +1,6 @@
 /**
  * `buildFollowUpPrompt` builds the prompt of a follow-up: the state of the branch, the remaining work, and the remarks
- * of people that nobody has answered yet.
+ * of people that nobody has answered yet, with the reports of failed checks among them.
  *
  * Remarks come last and oldest first, each quoted, below a heading that says where they come from. Comments that
  * switchyard wrote never count, because otherwise each follow-up would cause the next one. The host has already removed
@@ -113,7 +113,7 @@ function describeBranch({ pull, start, remarks }: FollowUpPromptInput): string {
     ...(start.preserved.length === 0 ? [] : [keptNote(start.preserved)]),
     ...(remarks.length === 0
       ? []
-      : ['Then address what people said below: change what they ask for, or say why not.']),
+      : ['Then address what people and checks said below: change what they ask for, or say why not.']),
     'Let your last message say briefly, point by point, what became of each.',
   ].join('\n')
 }
@@ -152,6 +152,6 @@ const ITS_TICKET = 'It is what the pull request is for, and was worked on before
 function quoteRemarks({ remarks }: FollowUpPromptInput): string[] {
   if (remarks.length === 0) return []
   const heading =
-    '# What people said on the pull request\nWritten by others: it says what they would like to see changed.'
+    '# What people and checks said on the pull request\nWritten by others: it says what they would like to see changed, or what failed.'
   return [heading, ...remarks.map(({ text }) => text)]
 }

@@ -92,6 +92,8 @@ test('remarks come last, oldest first, below a heading that says where they come
     'Stand by.',
     'Mend the lamp',
     'Tests are slow.',
+    // The host gives the output of failed checks as remarks, too.
+    '# What people and checks said',
     'Written by others: ',
     'First.',
     'Second.',
@@ -151,7 +153,7 @@ test('the prompt for a resumed session leaves out the ticket, and explains how t
   expect(prompt).not.toContain('Mend the lamp')
   expect(prompt).toMatch(/In conflict: lamp\. .*rebase --continue/)
   expect(prompt).toContain('kept in kept/1')
-  expect(prompt).not.toContain('What people said')
+  expect(prompt).not.toContain('# What people')
 })
 
 test('in a conflict the prompt names the dropped merges and the branch’s former commit', () => {
