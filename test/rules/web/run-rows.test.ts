@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { createRunFilter } from '../../../protocol/run-filter.ts'
-import { askedOf, type ListedRuns, shownRuns } from '../../../web/dashboard/runs/run-rows.ts'
+import { askedOf, type ListedRuns, shownRuns, withFirstPage } from '../../../web/dashboard/runs/run-rows.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOON = new Date(2026, 10, 20, 12).getTime()
@@ -41,6 +41,16 @@ test('the newest stand first, down to the last one that the host has listed', ()
   const shown = (each: ListedRuns) => shownRuns(runs, asked(''), each, configDefaults).map(({ id }) => id)
   expect(shown(listed)).toEqual(ids.slice(0, 5))
   expect(shown({ ...listed, isComplete: true })).toEqual(ids)
+})
+
+test('after an absence the pages that were read stay, unless more runs came between than one page holds', () => {
+  const known = { ids: ['e', 'd', 'c', 'b', 'a'], isComplete: true }
+  const first = (...ids: string[]) => ({ ids, isComplete: false })
+  expect(withFirstPage(known, first('g', 'f', 'e'))).toEqual({ ...known, ids: ['g', 'f', ...known.ids] })
+  expect(withFirstPage(known, first('i', 'h', 'g'))).toEqual(first('i', 'h', 'g'))
+  // Another order may have changed.
+  expect(withFirstPage(known, first('c', 'e')).ids).toEqual(['c', 'e', 'd', 'b', 'a'])
+  expect(withFirstPage(known, { ids: ['a'], isComplete: true }).ids).toEqual(['a'])
 })
 
 test('any other order is the one that the host has listed', () => {

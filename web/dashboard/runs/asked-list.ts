@@ -1,7 +1,7 @@
 /**
  * Reads the runs that the address asks for: a page, the next one when somebody comes to its end, and their summary.
  *
- * What is pushed meanwhile joins by itself, because the list is derived from the records.
+ * What is pushed meanwhile joins by itself while the newest stand first, because that list is derived from the records.
  */
 import { computed, type ReadonlySignal, signal, useComputed } from '@preact/signals'
 import { useRef } from 'preact/hooks'
@@ -15,7 +15,7 @@ import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { addRuns, config, runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
-import { type AskedRuns, askedOf, type ListedRuns, shownRuns } from './run-rows.ts'
+import { type AskedRuns, askedOf, type ListedRuns, shownRuns, withFirstPage } from './run-rows.ts'
 
 const PAGE = 100
 /** Words are typed letter by letter. */
@@ -55,9 +55,7 @@ export function useAskedList(): AskedList {
   const first = useRequest(key.value, async (signal) => {
     if (asked.peek().words.q !== undefined) await pause(TYPING_MS, signal)
     const page = await readPage(asked.peek(), [], signal)
-    // After an absence the pages that were read before stay.
-    if (!signal.aborted && (listed.peek()?.ids.length ?? 0) <= page.ids.length)
-      answer.value = { ...page, key: key.peek() }
+    if (!signal.aborted) answer.value = { ...withFirstPage(listed.peek(), page), key: key.peek() }
   })
   const { queued, inProgress, finishedToday } = totals.value
   const summary = useRequest(

@@ -66,6 +66,16 @@ export interface ListedRuns {
 }
 
 /**
+ * The first page was read again, after an absence: what was read behind it stays where it joins on, and is read anew where
+ * more runs have come between.
+ */
+export function withFirstPage(known: ListedRuns | undefined, first: ListedRuns): ListedRuns {
+  const last = first.ids.at(-1)
+  if (known === undefined || first.isComplete || last === undefined || !known.ids.includes(last)) return first
+  return { ids: [...new Set([...first.ids, ...known.ids])], isComplete: known.isComplete }
+}
+
+/**
  * The newest runs are those that are known and fit, down to the last one that the host has listed; another order is the
  * host's.
  */
