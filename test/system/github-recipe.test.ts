@@ -6,6 +6,7 @@ import { expect, test } from '@jest/globals'
 import { readConfig } from '../../core/settings/read.ts'
 import { ServiceConfig, type StoredConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
+import { installedPath } from '../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'
 import { OWNER, ProviderSystem } from '../support/system-with-providers.ts'
 import { until } from '../support/until.ts'
@@ -14,7 +15,7 @@ const recipe = readFileSync(new URL('../../docs/github-and-claude.md', import.me
 const blocksIn = (language: string): string[] =>
   [...recipe.matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(([, block = '']) => block)
 const jsonBlocks = blocksIn('json')
-const [apiFunction = '', saveToken = '', previewAndResume = ''] = blocksIn('bash')
+const [connectAccounts = '', previewAndResume = ''] = blocksIn('bash')
 
 test.each(jsonBlocks)('the configuration is accepted: %s', (block) => {
   expect(readConfig(block)).toMatchObject({ ok: true })
@@ -48,19 +49,20 @@ test('nothing starts before the resume, and an issue of the selected label becom
   const [chosen] = [add('Todo', 'urgent'), add('bug')]
   // The fake provider lives in this process, so a command must not block it.
   const bash = async (script: string): Promise<string> => {
-    const options = { cwd: system.dataDir }
-    const started = promisify(execFile)('bash', ['-c', `${apiFunction}\n${script}`], options)
+    const env = { ...process.env, PATH: installedPath(), SWITCHYARD_DATA_DIR: system.dataDir }
+    const started = promisify(execFile)('bash', ['-c', script], { env })
     started.child.stdin?.end('ghp_mona\n')
     return (await started).stdout
   }
-  expect(JSON.parse(await bash(saveToken))).toMatchObject({ results: { codehost: { ok: true } } })
+  const [connectCodeHost = ''] = /^switchyard connect codehost/m.exec(connectAccounts) ?? []
+  expect(await bash(`${connectCodeHost} --token`)).toContain('codehost connected')
   const runs = () => system.get<readonly Run[]>('/api/runs')
   await until('the run is queued', async () => (await runs()).length > 0, SYSTEM_WAIT_MS_MAX)
   expect(await runs()).toMatchObject([
     { status: 'queued', queueReason: 'paused', ticket: { id: 'acme/app#1', priority: 1 } },
   ])
   expect(chosen.labels).toEqual(['Todo', 'urgent'])
-  expect(await bash(previewAndResume)).toContain('"paused":false')
+  expect(await bash(previewAndResume)).toMatch(/app\#1[\s\S]*resumed/)
   await until('it is completed', async () => (await runs())[0]?.status === 'completed', SYSTEM_WAIT_MS_MAX)
   await until('it is in review', () => chosen.labels.includes('In Review'), SYSTEM_WAIT_MS_MAX)
   expect(github.pull('acme/app', 3).body).toContain('Closes #1')
