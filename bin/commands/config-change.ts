@@ -12,6 +12,7 @@ import {
   keysToConfirm,
   patchOf,
   readSetting,
+  refusalOf,
   settingSentence,
 } from '../../client/settings.ts'
 import { ERROR_VALUE_CHARS_MAX } from '../../protocol/limits.ts'
@@ -44,7 +45,10 @@ export async function set(
       context,
       key,
       parts,
-      await changeSettings(context, patchOf(parts, agentsForWire(parts, parseValue(text))), again, text),
+      await changeSettings(context, patchOf(parts, agentsForWire(parts, parseValue(text))), again, {
+        key: parts.join('.'),
+        text,
+      }),
     )
     return
   }
@@ -90,7 +94,7 @@ async function changeSettings(
   { client, questions, options, output }: ConfigChangeContext,
   patch: Record<string, unknown>,
   again: string,
-  given?: string,
+  given?: GivenText,
 ): Promise<SettingsUpdateResponse> {
   try {
     return await client.changeSettings({ body: { patch } })
@@ -115,14 +119,23 @@ async function changeSettings(
 }
 
 /** The host names a setting by its place in the request, `/patch/sandbox/concurrency`. */
-function nameSetting(error: unknown, given: string | undefined): unknown {
+function nameSetting(error: unknown, given: GivenText | undefined): unknown {
   if (!(error instanceof HostRefusal)) return error
+  const { key } = refusalOf(error.message)
   const sentence = withAgentNames(settingSentence(error.message))
   // The host tells the kind of a wrong text, because a text may be a secret; this one was an argument.
   error.message = sentence.replace(/, not a string$/, (end) =>
-    given === undefined ? end : `, not ${JSON.stringify(given.slice(0, ERROR_VALUE_CHARS_MAX))}`,
+    given === undefined || given.key !== key
+      ? end
+      : `, not ${JSON.stringify(given.text.slice(0, ERROR_VALUE_CHARS_MAX))}`,
   )
   return error
+}
+
+/** The argument of a command line for one setting. */
+interface GivenText {
+  readonly key: string
+  readonly text: string
 }
 
 /** The key of a repository may hold commas, so the whole text is compared first. */

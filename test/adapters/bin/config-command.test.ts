@@ -247,4 +247,11 @@ test('a refused value is named as it was given', async () => {
   await expect(print((context) => set(context, 'repos.api.agent', 'moon'))).rejects.toMatchObject({
     message: 'repos.api.agent: must be one of "claude", "codex", "gemini" or null, not "moon"',
   })
+  // The text of a whole section is not the value that is refused in it.
+  hostApi.changed = () =>
+    no('invalid', '/patch/sandbox/concurrency: must be a whole number or null, not a string')
+  const section = '{"concurrency":"abc"}'
+  await expect(print((context) => set(context, 'sandbox', section))).rejects.toMatchObject({
+    message: 'sandbox.concurrency: must be a whole number or null, not a string',
+  })
 })
