@@ -155,7 +155,7 @@ class LocalExecutor implements ClosableExecutor {
       return {}
     }
     const spent = await this.#readSpending(ended)
-    const isUnpublished = (await unpublishedWork.read(this.#sandboxes.foldersOf(runId))) !== undefined
+    const isUnpublished = await this.#hasUnpublished(runId)
     const kept = isUnpublished ? this.#sandboxes.get(runId)?.retainedUntil : undefined
     // An execution that only publishes leaves the sandbox as long as it was to be kept before.
     // Without finished work the next attempt can go on only in a session of the agent.
@@ -170,6 +170,14 @@ class LocalExecutor implements ClosableExecutor {
     const { sandboxProvider: provider } = this.#dependencies
     const unpublished = isUnpublished ? { unpublished: true } : {}
     return { ...spent, sandbox: { ...sandbox, provider, id: runId, retainedUntil, ...unpublished } }
+  }
+
+  /** A note that cannot be read is of finished work too: a job that only publishes reads it again later. */
+  async #hasUnpublished(runId: string): Promise<boolean> {
+    const note = await unpublishedWork.read(this.#sandboxes.foldersOf(runId))
+    if (note.ok) return note.value !== undefined
+    this.#dependencies.log.warn({ runId, reason: note.refusal.message }, 'a sandbox is kept for its work')
+    return true
   }
 
   /** The agent's exit report is lost, so read its transcripts on the disk. */

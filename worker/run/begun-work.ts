@@ -15,7 +15,7 @@ import { SandboxNote } from './sandbox-note.ts'
 import { ARTIFACTS_INSIDE, OUT_INSIDE } from './sandbox-paths.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
-import { answers, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { answers, tryAgain, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 
 /** The repository and branches that the job named, and where its checkout began. */
 interface BegunCheckout {
@@ -57,22 +57,33 @@ export const rememberCheckout = (
   from: CheckedOut,
 ) => begunCheckout.save(folders, { remote: repo.remote, branch, base, from })
 
-/** Refused with the reason for which the run begins anew. The home is a new one, with the transcripts of the agent. */
+/**
+ * Refused as `gone` with the reason for which the run begins anew, and otherwise when nobody knows whether the agent was
+ * done. The home is a new one, with the transcripts of the agent.
+ */
 export async function openBegunWork(
   dependencies: ExecutorDependencies,
   sandboxes: Sandboxes,
   { job, workerId }: Pick<AgentExecutionRequest, 'job' | 'workerId'>,
 ): Promise<Result<BegunWork>> {
   const { id, sandbox } = job.run
-  const known = await begunCheckout.read(sandboxes.foldersOf(id))
-  if (known === undefined) return no('gone', 'its sandbox is gone')
-  const { from, ...place } = known
-  if (place.remote !== job.repo.remote || place.branch !== job.branch || place.base !== job.base)
-    return no('gone', `its checkout is ${place.branch} of ${place.remote}`)
-  const left = await unpublishedWork.read(sandboxes.foldersOf(id))
+  const noted = await begunCheckout.read(sandboxes.foldersOf(id))
+  const note = await unpublishedWork.read(sandboxes.foldersOf(id))
+  const known = noted.ok ? noted.value : undefined
+  const left = note.ok ? note.value : undefined
+  if (noted.ok && known === undefined && note.ok && left === undefined)
+    return no('gone', 'its sandbox is gone')
   // The work may be of an earlier execution than the last one, which was elsewhere.
   const isLast = job.continueSession !== undefined || sandbox.workerId === workerId
+  if (!note.ok && isLast) return tryAgain(note.refusal)
   const isDone = isLast && left !== undefined && isWanted(left, job)
+  // Finished work says itself where it began.
+  const begun =
+    known ?? (isDone && left.from !== undefined ? { ...left, from: left.from, base: job.base } : undefined)
+  if (begun === undefined) return no('gone', noted.ok ? 'its sandbox is gone' : noted.refusal.message)
+  const { from, ...place } = begun
+  if (place.remote !== job.repo.remote || place.branch !== job.branch || place.base !== job.base)
+    return no('gone', `its checkout is ${place.branch} of ${place.remote}`)
   const found = isDone ? undefined : await findResumableSession(dependencies, sandboxes, job)
   if (!isDone && (found === undefined || found !== job.continueSession))
     return no('gone', 'the session of its agent is gone')

@@ -15,7 +15,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import { createRedactor } from '../../core/redact-secrets.ts'
-import { no, type Refusal, type Result, yes } from '../../core/result.ts'
+import { no, type Refusal, type Refused, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { bundleName } from '../../protocol/kept-bundle.ts'
@@ -97,6 +97,8 @@ export class RunExecution implements Execution {
   #currentPhase: Promise<unknown> = Promise.resolve()
   #isRetained = false
   #isWorkRemembered = false
+  /** The sandbox of an earlier execution may hold finished work whose note cannot be read, so it stays as it is. */
+  #isSandboxUntouched = false
   #agentArtifacts: readonly string[] = []
   readonly #ownArtifacts: string[] = []
 
@@ -120,10 +122,13 @@ export class RunExecution implements Execution {
   prepare(): Promise<Result<Progress>> {
     return this.#runPhase(
       async () => {
-        const session = await this.#openSession()
+        const opened = await this.#openSession()
+        if (!opened.ok) return this.#leaveUntouched(opened)
+        const session = opened.value
         const checked = await this.#plan.checkOut(session, this.#abort.signal, (agentRequest) =>
           this.#launchEarly(session, agentRequest),
         )
+        if (!checked.ok && checked.refusal.failure === 'publish') return this.#leaveUntouched(checked)
         if (!checked.ok) return this.#stopRequest === undefined ? checked : this.#stoppedResult()
         this.#isCheckedOut = true
         this.#openNetwork(session)
@@ -224,10 +229,19 @@ export class RunExecution implements Execution {
 
   // ---- preparing -------------------------------------------------------------------------------------------------
 
-  async #openSession(): Promise<SandboxSession> {
+  /** Another execution publishes the work as soon as its note can be read. */
+  #leaveUntouched(refused: Refused): Refused {
+    this.#isSandboxUntouched = true
+    this.#isRetained = true
+    return this.#stopRequest === undefined ? refused : this.#stoppedResult()
+  }
+
+  async #openSession(): Promise<Result<SandboxSession>> {
     const { dependencies, request, reporter } = this.#options
     const { job } = request
-    const folders = await this.#plan.openFolders()
+    const opened = await this.#plan.openFolders()
+    if (!opened.ok) return opened
+    const folders = opened.value
     this.#quotaWatch = await this.#watchQuota(folders.root)
     // The egress proxy reports configuration problems while it opens, before the session can log them.
     const earlyLines: string[] = []
@@ -246,7 +260,7 @@ export class RunExecution implements Execution {
     for (const line of earlyLines) session.log(line)
     if (this.#stopRequest !== undefined) session.stop()
     this.#options.onProgress({ sandbox: this.#sandboxReference(), branch: job.branch })
-    return session
+    return yes(session)
   }
 
   async #watchQuota(folder: string): Promise<QuotaWatch> {
@@ -373,7 +387,7 @@ export class RunExecution implements Execution {
 
   async #collectOutputs(): Promise<CollectedOutputs> {
     const session = this.#session
-    if (session === undefined || this.#isKilled()) return NO_OUTPUTS
+    if (session === undefined || this.#isSandboxUntouched || this.#isKilled()) return NO_OUTPUTS
     await session.waitUntilEmpty()
     const { reporter, request } = this.#options
     const outputs = await collectOutputs(session.folders.out, {
@@ -451,7 +465,8 @@ export class RunExecution implements Execution {
     if (failed === undefined) return undefined
     if (this.#time.isOver) return { published: this.#time.refusal(), isUnpublished: this.#isWorkRemembered }
     if (this.#stopRequest === undefined) await unpublishedWork.forget(folders)
-    return { published: failed, isUnpublished: (await unpublishedWork.read(folders)) !== undefined }
+    const note = await unpublishedWork.read(folders)
+    return { published: failed, isUnpublished: !note.ok || note.value !== undefined }
   }
 
   async #rememberWork(session: SandboxSession, due: WorkDue): Promise<void> {
@@ -507,6 +522,7 @@ export class RunExecution implements Execution {
 
   async #retainSandbox(agentOutcome: AgentOutcome, { published, isUnpublished }: PublishEnd) {
     const { sandboxes, request } = this.#options
+    if (this.#isSandboxUntouched) return this.#untouchedSandbox()
     if (this.#session === undefined || !this.#mayGoOnLater()) return undefined
     // Without an agent there is no session to resume, and the log tells the rest: let the sandbox expire at once.
     if (this.#preparedAgent === undefined && !this.#plan.hasRetainedSandbox())
@@ -520,6 +536,16 @@ export class RunExecution implements Execution {
     })
     if (retainedUntil === undefined) return undefined
     return { ...this.#sandboxReference(), retainedUntil, ...(isUnpublished ? { unpublished: true } : {}) }
+  }
+
+  /** The sandbox is kept for no longer than before. */
+  async #untouchedSandbox() {
+    const { sandboxes, request } = this.#options
+    const { id } = request.job.run
+    const retention = { hours: request.job.retentionHours, unpushed: true }
+    const retainedUntil = sandboxes.get(id)?.retainedUntil ?? (await sandboxes.retain(id, retention))
+    if (retainedUntil === undefined) return undefined
+    return { ...this.#sandboxReference(), retainedUntil, unpublished: true }
   }
 
   /**
@@ -575,7 +601,7 @@ export class RunExecution implements Execution {
     return this.#stopRequest?.how === 'kill'
   }
 
-  #stoppedResult(): Result<never> {
+  #stoppedResult(): Refused {
     return no('conflict', this.#stopRequest?.reason ?? 'stopped')
   }
 

@@ -18,8 +18,8 @@ import { buildFollowUpPrompt, describeUnheard, openRemarks } from './follow-up-p
 import { describeFollowUp, publishFollowUp } from './publish-work.ts'
 import { findResumableSession } from './resumable-session.ts'
 import type { SandboxSession } from './sandbox-session.ts'
-import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
-import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import type { NumberedFolders, Sandboxes } from './sandboxes.ts'
+import { tryAgain, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { AgentRequest, PublishEnd, PublishRequest, WorkDue, WorkPlan } from './work-plan.ts'
 
 /** `commented`: an earlier attempt already posted the comment, so nothing is left to do. */
@@ -56,12 +56,12 @@ export class FollowUpPlan implements WorkPlan {
     this.#followUp = followUp
   }
 
-  async openFolders(): Promise<SandboxFolders & { readonly number: number }> {
+  async openFolders(): Promise<Result<NumberedFolders>> {
     const { run, sandbox, agent } = this.#job
     const { transcripts } = this.#dependencies.drivers[agent.provider]
     const retained = await this.#sandboxes.openRetained(run.id, transcripts)
     this.#hasRetainedSandbox = retained !== undefined
-    return retained ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
+    return yes(retained ?? (await this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)))
   }
 
   async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
@@ -78,6 +78,10 @@ export class FollowUpPlan implements WorkPlan {
       this.#stage = { is: 'commented' }
       return yes(undefined)
     }
+    // The outputs and the checkout stay as they are until somebody can read what was done.
+    const note = await unpublishedWork.read(session.folders)
+    if (!note.ok) return tryAgain(note.refusal)
+    const known = note.value
     if (this.#hasRetainedSandbox) await session.run(CLEAR_OUT_COMMAND)
     const start = await followUps.begin(
       {
@@ -90,7 +94,6 @@ export class FollowUpPlan implements WorkPlan {
       signal,
     )
     if (!start.ok) return start
-    const known = await unpublishedWork.read(session.folders)
     const saved = known?.followUp?.id === this.#followUp.id ? known : undefined
     // The work of another execution is on a branch inside now.
     if (saved === undefined) await unpublishedWork.forget(session.folders)

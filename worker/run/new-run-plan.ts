@@ -39,12 +39,13 @@ export class NewRunPlan implements WorkPlan {
     this.#request = request
   }
 
-  async openFolders(): Promise<NumberedFolders> {
+  async openFolders(): Promise<Result<NumberedFolders>> {
     const { job } = this.#request
     const begun = await openBegunWork(this.#dependencies, this.#sandboxes, this.#request)
     if (begun.ok) this.#begun = begun.value
+    else if (begun.refusal.kind !== 'gone') return begun
     else if (job.continueSession !== undefined) this.#whyAnew = begun.refusal.message
-    return this.#begun?.folders ?? this.#sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
+    return yes(this.#begun?.folders ?? (await this.#sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)))
   }
 
   async checkOut(

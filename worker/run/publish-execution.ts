@@ -25,11 +25,11 @@ import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { FinalizingTime } from './finalizing-time.ts'
 import { PhaseReporter } from './phase-reporter.ts'
 import { describePublished, reasonText, statusOfPublishing } from './publish-outcome.ts'
-import { publishLeftWork, tryAgain } from './publish-work.ts'
+import { publishLeftWork } from './publish-work.ts'
 import { AFTER_AGENT, describeScriptFailure, SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
 import { reportTextArtifact } from './text-artifact.ts'
-import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { tryAgain, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishRequest } from './work-plan.ts'
 
 export interface PublishExecutionOptions {
@@ -83,7 +83,9 @@ export class PublishExecution implements Execution {
     const { dependencies, sandboxes, request, onProgress } = this.#options
     const { job } = request
     const folders = await sandboxes.openAsItIs(job.run.id)
-    const work = folders === undefined ? undefined : await unpublishedWork.read(folders)
+    const note = folders === undefined ? yes(undefined) : await unpublishedWork.read(folders)
+    if (!note.ok) return tryAgain(note.refusal)
+    const work = note.value
     this.#isGone = work === undefined
     if (folders === undefined || work === undefined) return GONE
     if (work.remote !== job.repo.remote || work.branch !== job.branch)
@@ -125,7 +127,10 @@ export class PublishExecution implements Execution {
     return this.#runPhase(
       async () => {
         const session = this.#session
-        const work = this.#isGone ? undefined : await this.#readWork()
+        const note = this.#isGone ? yes(undefined) : await this.#readWork()
+        if (!note.ok)
+          return this.#buildOutcome({ published: tryAgain(note.refusal), isUnpublished: true }, undefined)
+        const work = note.value
         if (work === undefined) return failed(ended.reason)
         const isReady = ended.verdict === 'done' && session !== undefined
         const end = isReady
@@ -244,10 +249,15 @@ export class PublishExecution implements Execution {
 
   // ---- the outcome -----------------------------------------------------------------------------------------------
 
-  async #buildOutcome({ published, isUnpublished }: PublishEnd, work: UnpublishedWork): Promise<RunOutcome> {
+  /** `work`: undefined where its note cannot be read. */
+  async #buildOutcome(
+    { published, isUnpublished }: PublishEnd,
+    work: UnpublishedWork | undefined,
+  ): Promise<RunOutcome> {
     const { sandboxes, request } = this.#options
     const { id } = request.job.run
-    const bundled = (await this.#readWork())?.bundled
+    const note = await this.#readWork()
+    const { bundled } = (note.ok ? note.value : work) ?? {}
     if (isUnpublished && bundled !== undefined) this.#artifacts.add(bundleName(request.job.followUp))
     const kept = sandboxes.get(id)?.retainedUntil
     const retention = { hours: request.job.retentionHours, unpushed: !published.ok }
@@ -257,7 +267,7 @@ export class PublishExecution implements Execution {
     return {
       ...statusOfPublishing({ published, isUnpublished }, this.#stopRequest),
       costs: [],
-      ...describePublished(visible, visible?.summary ?? work.summary, [...this.#artifacts]),
+      ...describePublished(visible, visible?.summary ?? work?.summary ?? '', [...this.#artifacts]),
       sandbox: {
         ...this.#sandboxReference(),
         ...(retainedUntil === undefined ? {} : { retainedUntil }),
@@ -266,7 +276,7 @@ export class PublishExecution implements Execution {
     }
   }
 
-  #readWork(): Promise<UnpublishedWork | undefined> {
+  #readWork(): Promise<Result<UnpublishedWork | undefined>> {
     const { sandboxes, request } = this.#options
     return unpublishedWork.read(sandboxes.foldersOf(request.job.run.id))
   }

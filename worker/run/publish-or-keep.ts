@@ -11,6 +11,7 @@ import { isDiskFull } from '../git/disk-full.ts'
 import { findDamage } from '../git/find-damage.ts'
 import { deleteBundle, type WorkBundle } from '../git/work-bundle.ts'
 import type { ExecutorDependencies } from './executor-dependencies.ts'
+import type { SandboxFolders } from './sandboxes.ts'
 import { type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
 
@@ -45,9 +46,7 @@ export async function publishOrKeep(
     await deleteBundle(folders)
     return { published, isUnpublished: false }
   }
-  // An earlier note of this work, from the end of its agent, says enough.
-  const isKnown = isSaved || (await unpublishedWork.read(folders)) !== undefined
-  if (!isKnown) await unpublishedWork.save(folders, unpublished)
+  if (!isSaved) await saveUnknown(folders, unpublished)
   const { refusal } = published
   // An execution that was stopped says nothing about the work.
   if (!request.mayContinue()) return { published, isUnpublished: true }
@@ -72,17 +71,26 @@ export async function publishOrKeep(
   return { published: { ok: false, refusal: judge(refusal, isCollected) }, isUnpublished: true }
 }
 
+/** An earlier note of this work, from the end of its agent, says enough. One that cannot be read is replaced, if it can be. */
+async function saveUnknown(folders: SandboxFolders, unpublished: UnpublishedWork): Promise<void> {
+  const note = await unpublishedWork.read(folders)
+  if (!note.ok) await isWritten(unpublishedWork.save(folders, unpublished))
+  else if (note.value === undefined) await unpublishedWork.save(folders, unpublished)
+}
+
 /** The host keeps the bundle that it has until it gets a newer one. */
 async function sendNewBundle(
   bundle: Result<WorkBundle | undefined>,
   { session, addBundle, mayContinue }: PublishRequest,
 ): Promise<void> {
-  const known = await unpublishedWork.read(session.folders)
+  const note = await unpublishedWork.read(session.folders)
+  const known = note.ok ? note.value : undefined
   if (!bundle.ok) session.log(`its commits are not among its artifacts: ${bundle.refusal.message}`)
-  if (!bundle.ok || bundle.value === undefined || known === undefined || !mayContinue()) return
+  if (!bundle.ok || bundle.value === undefined || !mayContinue()) return
+  if (note.ok && known === undefined) return
   const { head, path } = bundle.value
   // Without the note the host gets the same bundle once more.
-  if (known.bundled !== head && (await addBundle(path)))
+  if (known?.bundled !== head && (await addBundle(path)) && known !== undefined)
     await isWritten(unpublishedWork.save(session.folders, { ...known, bundled: head }))
 }
 

@@ -10,7 +10,7 @@ import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment-text.ts'
 import { LASTING_KINDS, publishOrKeep } from './publish-or-keep.ts'
 import { reportHeldBack } from './report-held-back.ts'
-import { askedOf, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
+import { askedOf, tryAgain, type UnpublishedWork, unpublishedWork } from './unpublished-work.ts'
 import type { PublishEnd, PublishedWork, PublishRequest } from './work-plan.ts'
 
 type Dependencies = Pick<ExecutorDependencies, 'gitSources' | 'codehostFor'>
@@ -100,12 +100,6 @@ export async function publishLeftWork(
   return publishFollowUp(dependencies, asBefore, request)
 }
 
-/** The host has the work published again. */
-export const tryAgain = (refusal: Refusal): Refused => ({
-  ok: false,
-  refusal: { ...refusal, failure: 'publish' },
-})
-
 // ---- follow-ups ----------------------------------------------------------------------------------------------------
 
 export interface FollowUpWork extends Pick<NewWork, 'left'> {
@@ -159,7 +153,10 @@ async function push(
   if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
   const { folders } = session
   const onMoved = async (moved: FollowUpStart): Promise<void> => {
-    const known = await unpublishedWork.read(folders)
+    const note = await unpublishedWork.read(folders)
+    // A later attempt would take the moved branch for one that somebody else changed.
+    if (!note.ok) throw new Error(note.refusal.message)
+    const known = note.value
     if (known?.followUp !== undefined)
       await unpublishedWork.save(folders, { ...known, followUp: { ...known.followUp, start: moved } })
   }

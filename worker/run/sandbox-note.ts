@@ -1,9 +1,11 @@
 /**
  * `SandboxNote` keeps a note of the worker about a sandbox, in the worker's own folder of the run, which the agent never
- * sees. A file that is missing or written in part reads as undefined.
+ * sees. A missing file reads as undefined, and a refusal names a file that is unreadable or damaged.
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isNativeError } from 'node:util/types'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { RunFolders } from '../git/git-ports.ts'
 
 export type Staging = Pick<RunFolders, 'staging'>
@@ -50,12 +52,17 @@ export class SandboxNote<T> {
     }
   }
 
-  async read(folders: Staging): Promise<T | undefined> {
+  /** Refused: a note is there, so the sandbox must not be taken for one without a note (laws 36 and 37). */
+  async read(folders: Staging): Promise<Result<T | undefined>> {
+    const path = this.#path(folders)
     try {
       // Trusted content: only the worker writes into this folder.
-      return JSON.parse(await readFile(this.#path(folders), 'utf8')) as T
-    } catch {
-      return undefined
+      const note: unknown = JSON.parse(await readFile(path, 'utf8'))
+      return typeof note === 'object' && note !== null ? yes(note as T) : unreadable(path, DAMAGED)
+    } catch (error) {
+      if (error instanceof SyntaxError) return unreadable(path, DAMAGED)
+      if (!isNativeError(error)) throw error
+      return 'code' in error && error.code === 'ENOENT' ? yes(undefined) : unreadable(path, error.message)
     }
   }
 
@@ -67,3 +74,8 @@ export class SandboxNote<T> {
     return join(staging, this.#name)
   }
 }
+
+const DAMAGED = 'the file is damaged'
+
+const unreadable = (path: string, why: string): Refused =>
+  no('failed', `the note about the work in the sandbox, ${path}, cannot be read: ${why}`)

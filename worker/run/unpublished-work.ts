@@ -3,6 +3,7 @@
  * the work is published. So a worker that died meanwhile knows what the sandbox holds, and publishes it without the agent.
  */
 import { isDeepStrictEqual } from 'node:util'
+import type { Refusal, Refused } from '../../core/result.ts'
 import type { Run, RunAgentChoice } from '../../protocol/run.ts'
 import type { CheckedOut, FollowUpStart } from '../git/git-ports.ts'
 import { SandboxNote } from './sandbox-note.ts'
@@ -37,7 +38,10 @@ export interface UnpublishedWork {
   readonly bundled?: string
 }
 
-/** undefined: the sandbox holds no finished work that is not published. */
+/**
+ * undefined: the sandbox holds no finished work that is not published. Refused: it may hold such work, so no agent is
+ * asked anew and nothing of it is deleted.
+ */
 export const unpublishedWork = new SandboxNote<UnpublishedWork>('unpublished.json', { flush: true })
 
 export const askedOf = ({ instructions = '', agent = {} }: Pick<Run, 'instructions' | 'agent'>): Asked => ({
@@ -50,3 +54,9 @@ export const answers = (
   { asked = askedOf({}) }: UnpublishedWork,
   run: Parameters<typeof askedOf>[0],
 ): boolean => isDeepStrictEqual(asked, askedOf(run))
+
+/** The host has the work published again. */
+export const tryAgain = (refusal: Refusal): Refused => ({
+  ok: false,
+  refusal: { ...refusal, failure: 'publish' },
+})

@@ -6,7 +6,7 @@ import type { Result } from '../../core/result.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
 import type { FinalizingTime } from './finalizing-time.ts'
 import type { SandboxSession } from './sandbox-session.ts'
-import type { SandboxFolders } from './sandboxes.ts'
+import type { NumberedFolders } from './sandboxes.ts'
 import type { UnpublishedWork } from './unpublished-work.ts'
 
 /** The request that an agent is started with. */
@@ -60,8 +60,8 @@ export interface PublishEnd {
 export type WorkDue = Pick<UnpublishedWork, 'areOutputsDue'>
 
 export interface WorkPlan {
-  /** Called once, at the beginning. */
-  openFolders(): Promise<SandboxFolders & { readonly number: number }>
+  /** Called once, at the beginning. Refused with the failure `publish`, as is `checkOut`: nobody can read what was done. */
+  openFolders(): Promise<Result<NumberedFolders>>
   /**
    * Calls `onAgentKnown` when the checkout does not wait for other runs any more, unless what the agent is asked depends
    * on the checkout.

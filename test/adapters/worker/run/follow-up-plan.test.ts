@@ -3,7 +3,7 @@
  * A crash is simulated at a step: the executor does nothing more, and the next one finds only what is on disk.
  */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -16,7 +16,7 @@ import type {
   StopRequest,
 } from '../../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { no, yes } from '../../../../core/result.ts'
+import { no, type Refusal, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
 import { publishJob } from '../../../../core/run/job.ts'
 import { finishRun } from '../../../../core/run/run-transitions.ts'
@@ -272,11 +272,15 @@ async function executed(executor: ClosableExecutor, job: Job): Promise<Executed>
   return { outcome, worked, reports, progress }
 }
 
+const failedBy = ({ message, failure }: Refusal): AgentOutcome => ({
+  verdict: 'failed',
+  reason: message,
+  ...(failure === undefined ? {} : { failure }),
+})
+
 async function carriedOut(execution: Execution) {
   const prepared = await execution.prepare()
-  const worked: AgentOutcome = prepared.ok
-    ? await execution.runAgent()
-    : { verdict: 'failed', reason: prepared.refusal.message }
+  const worked: AgentOutcome = prepared.ok ? await execution.runAgent() : failedBy(prepared.refusal)
   const outcome = await execution.finish(worked)
   await execution.whenExited()
   return { worked, outcome }
@@ -498,6 +502,24 @@ test.each(['push', 'comment'] as const)(
     expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Made it brighter.')])
   },
 )
+
+test('a follow-up whose finished work cannot be read asks no agent again', async () => {
+  const { y } = await reopened()
+  const { executor } = await y.worker('one')
+  const job = followUpJob({ comments: [commentOf(script(['write lamp', '  brighter', 'say Done.']))] })
+  y.refuses = 'push'
+  await executed(executor, job)
+  y.refuses = undefined
+  const note = join(y.g.folder, 'one/sandboxes/run-1/desk/unpublished.json')
+  renameSync(note, `${note}.whole`)
+  writeFileSync(note, 'not what the worker has written')
+  const again = await executed(executor, job)
+  expect(again.outcome).toMatchObject({ failure: 'publish', costs: [], sandbox: { unpublished: true } })
+  renameSync(`${note}.whole`, note)
+  const last = await executed(executor, publishJob(job))
+  expect(last.outcome).toMatchObject({ status: 'completed', costs: [] })
+  expect(shown(y, 'lamp')).toBe('brighter')
+})
 
 test('an unresolved conflict fails the follow-up: no push and no comment', async () => {
   const { y } = await reopened((g) => onMain(g, 'lamp', 'main\n'))

@@ -2,7 +2,7 @@
  * Finished work that the code host does not take, executed by a real executor: real sandboxes, real git over http with
  * the hooks of the code host, the scripted agent. A later job publishes what the sandbox holds.
  */
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/clock.ts'
@@ -672,6 +672,86 @@ test('finished work that its host does not know of is published when the run com
     result: { summary: 'Mended.', artifacts: ['log.txt'] },
   })
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+})
+
+/** Root reads every file, so a folder stands for a file that the disk does not give. */
+const SPOILS: [string, (note: string) => void][] = [
+  ['is damaged', (note) => writeFileSync(note, '{"remote":"ada/la')],
+  ['cannot be read', (note) => mkdirSync(note)],
+]
+
+/** Returns how to make the note readable again. */
+function spoilNote(site: Site, spoil: (note: string) => void): () => void {
+  const note = join(site.g.folder, 'one/sandboxes/run-1/desk/unpublished.json')
+  renameSync(note, `${note}.whole`)
+  spoil(note)
+  return () => {
+    rmSync(note, { recursive: true })
+    renameSync(`${note}.whole`, note)
+  }
+}
+
+const UNREAD = {
+  status: 'failed',
+  failure: 'publish',
+  error: expect.stringMatching(/desk\/unpublished\.json, cannot be read: /),
+  costs: [],
+}
+
+test.each(SPOILS)('finished work whose note %s is published when it can be read', async (_, spoil) => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const first = await execute(executor, jobWith())
+  site.allow()
+  const mend = spoilNote(site, spoil)
+  const { sandbox } = await executor.recover({ leaseId: 'ls-1', runId: 'run-1', isLeaseLost: true }, {}, 0)
+  const kept = { id: 'run-1', unpublished: true, retainedUntil: first.outcome.sandbox?.retainedUntil }
+  expect(sandbox).toMatchObject(kept)
+  for (const job of [
+    publishJob(jobWith()),
+    { ...jobWith(), continueSession: first.outcome.agentSessionId ?? '' },
+  ])
+    expect((await execute(executor, job, 'ls-2')).outcome).toMatchObject({ ...UNREAD, sandbox: kept })
+  mend()
+  const last = await execute(executor, publishJob(jobWith()), 'ls-3')
+  expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
+  expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
+})
+
+test('work whose note is damaged while it is published goes on to be published', async () => {
+  const site = await openSite()
+  const executor = await site.worker()
+  let mend = () => {}
+  site.beforePush = () => {
+    site.refuse()
+    mend = spoilNote(site, (note) => mkdirSync(note))
+  }
+  const first = await execute(executor, jobWith())
+  expect(first.outcome).toMatchObject({ failure: 'publish', sandbox: { unpublished: true } })
+  expect(artifactOf(first, UNPUBLISHED_BUNDLE)).toBeDefined()
+  mend()
+  site.allow()
+  site.beforePush = () => {}
+  expect((await execute(executor, publishJob(jobWith()), 'ls-2')).outcome.status).toBe('completed')
+})
+
+test.each([
+  ['missing', (note: string) => rmSync(note)],
+  ['damaged', (note: string) => writeFileSync(note, '')],
+])('finished work needs no note of its checkout (%s) to be published', async (_, spoil) => {
+  const site = await openSite()
+  site.refuse()
+  const executor = await site.worker()
+  const { outcome } = await execute(executor, jobWith())
+  site.allow()
+  spoil(join(site.g.folder, 'one/sandboxes/run-1/desk/checkout.json'))
+  const again = await execute(
+    executor,
+    { ...jobWith(), continueSession: outcome.agentSessionId ?? '' },
+    'ls-2',
+  )
+  expect(again.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
 })
 
 const MEND = "sh -c 'echo mended >lamp' agent"

@@ -14,6 +14,7 @@ import type { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
 import { unpublishedWork } from '../../../../worker/run/unpublished-work.ts'
 import type { PublishedWork } from '../../../../worker/run/work-plan.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
+import { got } from '../git/git-fixture.ts'
 
 const AGAIN = { ok: false, refusal: { kind: 'forbidden', message: 'refused', failure: 'publish' } } as const
 
@@ -58,7 +59,7 @@ async function publishAs(
   return {
     end,
     sent,
-    isKept: (await unpublishedWork.read(folders)) !== undefined,
+    isKept: got(await unpublishedWork.read(folders)) !== undefined,
     hasBundle: existsSync(join(folders.staging, 'unpublished.bundle')),
   }
 }

@@ -1,8 +1,9 @@
-/** A note about finished work has its place on the disk before the agent begins, so a disk that fills up loses no work. */
+/** A note about finished work outlives a full disk, and one that cannot be read is not taken for none. */
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect } from '@jest/globals'
+import { expect, test } from '@jest/globals'
+import { yes } from '../../../../core/result.ts'
 import { SandboxNote } from '../../../../worker/run/sandbox-note.ts'
 import { testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
@@ -18,10 +19,27 @@ testAsRoot('a note is written on a full disk, as often as space was reserved', a
     await note.reserve({ staging })
     expect(() => writeFileSync(join(staging, 'filler'), Buffer.alloc(DISK_BYTES))).toThrow(/ENOSPC/)
     await note.save({ staging }, { summary })
-    expect(await note.read({ staging })).toEqual({ summary })
+    expect(await note.read({ staging })).toEqual(yes({ summary }))
     await expect(note.save({ staging }, { summary: 'Later.' })).rejects.toThrow(/ENOSPC/)
-    expect(await note.read({ staging })).toEqual({ summary })
+    expect(await note.read({ staging })).toEqual(yes({ summary }))
   } finally {
     execFileSync('umount', ['--lazy', staging])
   }
+})
+
+test('only a missing file is no note', async () => {
+  const staging = tempFolder()
+  const note = new SandboxNote('unpublished.json', { flush: true })
+  expect(await note.read({ staging })).toEqual(yes(undefined))
+  const path = join(staging, 'unpublished.json')
+  const refused = { refusal: { message: expect.stringContaining(`${path}, cannot be read`) } }
+  for (const text of ['', '{"summary": "a sec', 'null', '\0\0']) {
+    writeFileSync(path, text)
+    const read = await note.read({ staging })
+    expect(read).toMatchObject(refused)
+    expect(JSON.stringify(read)).not.toContain('a sec')
+  }
+  rmSync(path)
+  mkdirSync(path)
+  expect(await note.read({ staging })).toMatchObject(refused)
 })
