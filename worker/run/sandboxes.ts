@@ -17,6 +17,7 @@ import { measureDiskUsage } from './folder-size.ts'
 import { renewHome } from './new-home.ts'
 import { selectBeyondQuota, sortForDiscarding } from './reclaim-order.ts'
 import type { SandboxAgent, SandboxIsolation } from './sandbox-metadata.ts'
+import { unpublishedWork } from './unpublished-work.ts'
 
 export interface SandboxRecord {
   readonly v: 1
@@ -402,7 +403,7 @@ export class Sandboxes {
     const { folder, trash, log } = this.#options
     for (const name of await readdir(folder)) {
       const record = await readRecord(join(folder, name, RECORD_FILE), name)
-      if (record === 'unreadable') {
+      if (record === 'unreadable' || (record === 'damaged' && (await this.#mayHoldWork(name)))) {
         log.warn({ runId: name }, 'the record of a sandbox cannot be read now, so its folder is left alone')
         this.#unreadable.set(name, await numberOf(this.foldersOf(name).work))
       } else if (record !== 'damaged') this.#addFound(record)
@@ -412,6 +413,13 @@ export class Sandboxes {
       }
     }
     for (const name of await readdir(trash)) this.#deleteInBackground(join(trash, name))
+  }
+
+  /** A note of finished work lies there, be it readable or not, so the folder is more than the rest of a dead run. */
+  async #mayHoldWork(name: string): Promise<boolean> {
+    if (!isRunFolderName(name)) return false
+    const note = await unpublishedWork.read(this.foldersOf(name))
+    return !note.ok || note.value !== undefined
   }
 
   #addFound(record: SandboxRecord): void {

@@ -139,6 +139,18 @@ describe('a sandbox on disk', () => {
     expect(messages).toEqual([expect.stringMatching(/record .*discarded/)])
   })
 
+  test.each(['{"summary":"Mended."}', '{"summ'])(
+    'a folder with a damaged record and a note of finished work (%s) is left alone',
+    async (note) => {
+      const { root, staging } = await (await opened()).create('run-1', undefined)
+      writeFileSync(join(staging, 'unpublished.json'), note)
+      writeFileSync(join(root, 'sandbox.json'), '{"v":1,"runId":"ru')
+      const again = await opened()
+      await again.waitUntilSettled()
+      expect([existsSync(staging), messages]).toEqual([true, [expect.stringMatching(/record .*left alone/)]])
+    },
+  )
+
   test.each<[string, (record: string) => void]>([
     // A link to a folder, which no read succeeds on.
     ['that cannot be read', (record) => symlinkSync('.', record)],
