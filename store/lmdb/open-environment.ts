@@ -3,7 +3,7 @@
  */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { open, type RootDatabase } from 'lmdb'
+import { open, openAsClass, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import { codeOf, DatabaseDamaged, isNotPermitted, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
 import { inspectDataFile } from './data-file.ts'
@@ -65,11 +65,14 @@ export function openRoot(folder: string, mapSize: number): RootDatabase {
 export function openForReading(folder: string): RootDatabase {
   checkFiles(folder)
   try {
-    return open({ path: folder, noSubdir: false, maxDbs: TABLES_MAX, readOnly: true, encoding: 'binary' })
+    return open(readingOptions(folder))
   } catch (error) {
     throw unreadable(folder, messageOf(error), error)
   }
 }
+
+const readingOptions = (folder: string) =>
+  ({ path: folder, noSubdir: false, maxDbs: TABLES_MAX, readOnly: true, encoding: 'binary' }) as const
 
 /**
  * Returns the id of a process that has the database open, in whatever container of this machine; undefined where none
@@ -87,13 +90,25 @@ export async function findUser(folder: string): Promise<number | undefined> {
   }
 }
 
+/** lmdb-js keeps the current read transaction of an environment for all instances of its class. */
+interface ReaderClass {
+  new (name: null, options: RootDatabaseOptionsWithPath & { readonly isRoot: true }): RootDatabase
+  readonly prototype: { _commitReadTxn(): void }
+}
+
 /** Returns undefined where a process of another container has it open under the id of this one, such as 1. */
 function openUnlessOwnId(folder: string): RootDatabase | undefined {
+  checkFiles(folder)
+  const options = readingOptions(folder)
+  let Reader: ReaderClass | undefined
   try {
-    return openForReading(folder)
+    Reader = openAsClass({ ...options }) as unknown as ReaderClass
+    return new Reader(null, { ...options, isRoot: true })
   } catch (error) {
+    // Otherwise the timer that ends the read transaction, which does not exist, throws where nobody catches it.
+    Reader?.prototype._commitReadTxn()
     if (messageOf(error).includes(NO_READER)) return undefined
-    throw error
+    throw unreadable(folder, messageOf(error), error)
   }
 }
 

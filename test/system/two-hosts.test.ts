@@ -2,6 +2,8 @@
  * Two hosts on one data directory, and two workers on one: in two containers of one machine, and on two machines. One
  * owns the directory, the other ends with 75, and nothing is done twice.
  */
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect } from '@jest/globals'
 import { REGISTERED_MESSAGE } from '../../actors/daemon/host-connection.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -108,6 +110,32 @@ story('a host whose directory another machine took over commits nothing more and
   await system.useHost(serveIn(onOtherMachine(), system, ['--take-over=exclusive-volume']))
   expect(await runsOf(system)).toEqual(after)
 })
+
+story('a host without its lock file refuses a second one, and goes on with a new lock file', async () => {
+  const system = await LocalSystem.open()
+  await kill(system.host)
+  await system.useHost(serveIn(IN_CONTAINER, system))
+  const owner = firstInside(system.host)
+  process.kill(owner, 'SIGSTOP')
+  const lock = lockOf(system)
+  rmSync(lock)
+  // Each is the first process of its container, as is the owner.
+  await expectRefusal(serveIn(IN_CONTAINER, system), /process 1, whose lock file is missing/)
+  process.kill(owner, 'SIGCONT')
+  await until('the lock file is there again', () => existsSync(lock))
+  await expectRefusal(serveIn(IN_CONTAINER, system), /process 1 in another container/)
+  system.writeTicket('ENG-1', ['say hello'])
+  await system.waitForStatus('ENG-1', 'queued')
+  await kill(system.host)
+})
+
+function lockOf({ dataDir }: LocalSystem): string {
+  return join(dataDir, readdirSync(dataDir).find((name) => name.startsWith('lock.')) ?? '')
+}
+
+function firstInside({ process: { pid } }: CommandProcess): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim())
+}
 
 story(
   'a second worker in another container ends with 75, and one that was taken over does, too',
