@@ -61,9 +61,13 @@ export function isHighest(dataDir: string, generation: number): boolean {
   return highestIn(dataDir) === generation && highestIn(dataDir) === generation
 }
 
-export function highestIn(dataDir: string): number {
-  return Math.max(0, ...readdirSync(dataDir).map((name) => Number(LOCK.exec(name)?.[1] ?? 0)))
-}
+export const highestIn = (dataDir: string): number => Math.max(0, ...generationsIn(dataDir))
+
+export const generationsIn = (dataDir: string): number[] =>
+  readdirSync(dataDir).flatMap((name) => {
+    const generation = LOCK.exec(name)?.[1]
+    return generation === undefined ? [] : [Number(generation)]
+  })
 
 export function removeOlder(dataDir: string, generation: number): void {
   for (const name of readdirSync(dataDir)) {

@@ -3,10 +3,10 @@
  *
  * Only the highest lock file `lock.<generation>` counts; it describes its owner. A process that may succeed the owner
  * links its own file as the next generation; of several such processes one succeeds. A late process may link a number
- * below the highest that was just removed, so it checks again and withdraws. An owner whose file was removed is no
- * owner any more. Whether an owner lives, and who may succeed it, is a rule of `core/owner.ts`.
+ * below the highest that was just removed, so it checks again and withdraws. An owner whose file was removed writes it
+ * anew, unless another process has a file there. Whether an owner lives, and who may succeed it, is a rule of `core/owner.ts`.
  */
-import { closeSync, rmSync } from 'node:fs'
+import { type BigIntStats, closeSync, fstatSync, rmSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import {
   describeOwner,
@@ -18,11 +18,12 @@ import {
   type OwnPlace,
   type TakeOver,
 } from '../core/owner.ts'
-import type { Clock, RandomSource } from '../core/ports.ts'
-import { codeOf, DataDirInUse } from './errors.ts'
+import type { Clock, Log, RandomSource } from '../core/ports.ts'
+import { codeOf, DataDirInUse, isDiskFull } from './errors.ts'
 import { OpenFile } from './files/open-file.ts'
 import { findKernelLock } from './kernel-lock.ts'
 import {
+  generationsIn,
   highestIn,
   isHighest,
   type LinkedFile,
@@ -40,12 +41,16 @@ export interface LockOptions {
   readonly clock: Pick<Clock, 'now'>
   readonly random: RandomSource
   readonly takeOver?: TakeOver | undefined
+  readonly log?: Pick<Log, 'warn'>
 }
 
 export interface Lock {
   /** Whether every container of this machine can see that this process lives. */
   readonly hasKernelLock: boolean
-  /** Returns why this process is no longer the owner; undefined while it is. Costs one system call. */
+  /**
+   * Returns why this process is no longer the owner; undefined while it is. Costs one system call, unless the lock file was
+   * removed or damaged.
+   */
   findLoss(): string | undefined
   /** Releases the lock. Never throws: on a full disk the lock ends with the process. */
   release(): void
@@ -55,7 +60,7 @@ export interface Lock {
  * Acquires the lock. Throws DataDirInUse while another process, or another store of this process, owns the directory
  * and is not known to be dead.
  */
-export function acquireLock(dataDir: string, { clock, random, takeOver }: LockOptions): Lock {
+export function acquireLock(dataDir: string, { clock, random, takeOver, log }: LockOptions): Lock {
   const own: OwnerRecord = {
     pid: process.pid,
     began: processStart(process.pid) ?? 'unknown',
@@ -82,7 +87,7 @@ export function acquireLock(dataDir: string, { clock, random, takeOver }: LockOp
       continue
     }
     removeOlder(dataDir, highest + 1)
-    return new HeldLock(dataDir, highest + 1, linked)
+    return new HeldLock(dataDir, { generation: highest + 1, ...linked }, log)
   }
   throw new Error(
     `${dataDir} could not be locked: other processes keep changing its lock; stop them and try again`,
@@ -161,41 +166,101 @@ function judgeGeneration(
 
 // ---- holding -------------------------------------------------------------------------------------------------------
 
+type FileNumber = Pick<BigIntStats, 'dev' | 'ino'>
+
+const isSameFile = (a: FileNumber, b: FileNumber): boolean => a.dev === b.dev && a.ino === b.ino
+
+interface OwnFile extends LinkedFile {
+  readonly generation: number
+}
+
 class HeldLock implements Lock {
   readonly hasKernelLock: boolean
   readonly #dataDir: string
-  readonly #generation: number
-  readonly #linked: LinkedFile
-  readonly #file: OpenFile
+  readonly #folder: FileNumber
+  readonly #log: LockOptions['log']
+  #own: OwnFile
+  #file: OpenFile
+  #isReleased = false
 
-  constructor(dataDir: string, generation: number, linked: LinkedFile) {
+  constructor(dataDir: string, own: OwnFile, log: LockOptions['log']) {
     this.#dataDir = dataDir
-    this.#generation = generation
-    this.#linked = linked
-    this.#file = new OpenFile(lockFile(dataDir, generation))
-    this.hasKernelLock = linked.record.kernelLock === true
+    this.#folder = statSync(dataDir, { bigint: true })
+    this.#log = log
+    this.#own = own
+    this.#file = new OpenFile(lockFile(dataDir, own.generation))
+    this.hasKernelLock = own.record.kernelLock === true
   }
 
   findLoss(): string | undefined {
     const loss = this.#file.findLoss()
-    return loss && `${describeSuccessor(this.#dataDir) ?? loss.reason}, so this one writes nothing more`
+    if (loss === undefined || this.#writeAnew()) return undefined
+    return `${describeSuccessor(this.#dataDir) ?? loss.reason}, so this one writes nothing more`
   }
 
   release(): void {
-    const { record, fd } = this.#linked
     try {
-      if (this.findLoss() === undefined) this.#linkReleased({ ...record, released: true })
+      if (this.findLoss() === undefined) this.#linkReleased({ ...this.#own.record, released: true })
     } catch {
       // The disk is full. The next process will find that this process is gone.
     }
-    closeSync(fd)
+    this.#isReleased = true
+    closeSync(this.#own.fd)
   }
 
   #linkReleased(record: OwnerRecord): void {
-    const linked = linkGeneration(this.#dataDir, this.#generation + 1, record)
+    const { generation } = this.#own
+    const linked = linkGeneration(this.#dataDir, generation + 1, record)
     if (linked === undefined) return
     closeSync(linked.fd)
-    removeOlder(this.#dataDir, this.#generation + 1)
+    removeOlder(this.#dataDir, generation + 1)
+  }
+
+  /**
+   * Writes the lock file anew where somebody removed or damaged it. Returns whether this process is still the owner: no
+   * other process has a file here. A process that starts meanwhile links its file before it checks, and so does this one,
+   * so one of the two sees the other and withdraws.
+   */
+  #writeAnew(): boolean {
+    try {
+      const isSameFolder = isSameFile(statSync(this.#dataDir, { bigint: true }), this.#folder)
+      if (this.#isReleased || !isSameFolder || !this.#hasOnlyOwn()) return false
+      return this.#succeedItself(Math.max(highestIn(this.#dataDir) + 1, this.#own.generation))
+    } catch (error) {
+      // A full disk has no place for the file of another process either. The next look tries again.
+      return isDiskFull(error)
+    }
+  }
+
+  /** The file of this process may have lost its text in its place, or a copy of it may lie there. */
+  #hasOnlyOwn(): boolean {
+    const { fd, record } = this.#own
+    const own = fstatSync(fd, { bigint: true })
+    return generationsIn(this.#dataDir).every((generation) => {
+      if (isSameFile(statSync(lockFile(this.#dataDir, generation), { bigint: true }), own)) return true
+      const owner = readOwner(this.#dataDir, generation)
+      return owner !== 'gone' && owner !== 'damaged' && owner.nonce === record.nonce
+    })
+  }
+
+  #succeedItself(generation: number): boolean {
+    const { kernelLock: _, ...record } = this.#own.record
+    const linked = linkGeneration(this.#dataDir, generation, record)
+    if (linked === undefined) return false
+    if (!isHighest(this.#dataDir, generation) || !this.#hasOnlyOwn()) {
+      rmSync(lockFile(this.#dataDir, generation), { force: true })
+      closeSync(linked.fd)
+      return false
+    }
+    removeOlder(this.#dataDir, generation)
+    closeSync(this.#own.fd)
+    this.#own = { generation, ...linked }
+    this.#file = new OpenFile(lockFile(this.#dataDir, generation))
+    this.#log?.warn(
+      { file: lockFile(this.#dataDir, generation) },
+      'the lock file was removed or damaged, and is written anew',
+    )
+    return true
   }
 }
 

@@ -242,6 +242,7 @@ testWithContainers(
 testWithContainers('a host without its lock file is seen by one with the same process id', async () => {
   const folder = diskFolder()
   const owner = await startOwner(folder, IN_CONTAINER)
+  freezeChild(owner)
   rmSync(join(folder, 'lock.1'))
   expect(await tryToOwn(folder, IN_CONTAINER)).toMatch(
     /^DataDirInUse .*process 1, whose lock file is missing/,
@@ -336,6 +337,12 @@ async function startOwner(
   await until('the owner has answered', () => owner.lines.length > 0)
   expect(owner.lines).toEqual(['owns'])
   return owner
+}
+
+/** An owner that runs writes its lock file anew. */
+function freezeChild({ process: { pid } }: TestProcess): void {
+  const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
+  process.kill(Number(child), 'SIGSTOP')
 }
 
 /** Returns what the process says, and ends it. */

@@ -2,13 +2,15 @@
  * A store whose data directory was taken over changes no byte of it any more, neither in the database nor in the files
  * beside it.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/clock.ts'
 import { removeLaunch, writeLaunch } from '../../../bin/launch-file.ts'
 import { isTakenOver } from '../../../core/owner.ts'
-import { StoreBroken } from '../../../store/errors.ts'
+import type { StoreState } from '../../../core/ports.ts'
+import { DataDirInUse, StoreBroken } from '../../../store/errors.ts'
+import { acquireLock } from '../../../store/lock.ts'
 import { openStore } from '../../../store/store.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -37,7 +39,13 @@ const TAKEN_OVER = {
 /** Does what the process of another machine does that starts with `--take-over`. */
 function takeOver(dataDir: string): void {
   const owner: object = JSON.parse(readFileSync(join(dataDir, 'lock.1'), 'utf8'))
-  const taker = { ...owner, boot: 'another', hostname: 'forge', since: '2026-03-01T08:00:00.000Z' }
+  const taker = {
+    ...owner,
+    nonce: '00',
+    boot: 'another',
+    hostname: 'forge',
+    since: '2026-03-01T08:00:00.000Z',
+  }
   writeFileSync(join(dataDir, 'lock.2'), JSON.stringify(taker))
   rmSync(join(dataDir, 'lock.1'))
 }
@@ -98,15 +106,64 @@ test('a worker commits nothing more', async () => {
   expect(contentOf(place.dataDir)).toEqual(before)
 })
 
-test('a directory without a lock belongs to nobody, so its owner stops too', async () => {
-  const place = options()
-  const store = await openStore(place)
-  rmSync(join(place.dataDir, 'lock.1'))
-  expect(store.database.state()).toMatchObject({
-    takenOver: true,
-    reason: expect.stringContaining('was removed'),
+type Opened = readonly [state: () => StoreState, commit: () => Promise<void>, close: () => Promise<void>]
+
+const OPENERS: [string, (place: ReturnType<typeof options>) => Promise<Opened>][] = [
+  [
+    'host',
+    async (place) => {
+      const { database, close } = await openStore(place)
+      return [
+        () => database.state(),
+        () => database.commit([putSnapshot('lease', 'a', sampleSnapshot(1))]),
+        close,
+      ]
+    },
+  ],
+  [
+    'worker',
+    async (place) => {
+      const { state, commit, close } = await openWorkerStore(place)
+      return [state, () => commit([putSnapshot('execution', 'a', sampleSnapshot(1))]), close]
+    },
+  ],
+]
+const SPOILED: [string, (file: string) => void][] = [
+  ['removed', (file) => rmSync(file)],
+  ['emptied', (file) => writeFileSync(file, '')],
+  ['replaced by its copy', (file) => writeFileSync(file, removed(file))],
+]
+
+function removed(file: string): string {
+  const text = readFileSync(file, 'utf8')
+  rmSync(file)
+  return text
+}
+
+describe.each(OPENERS)('a %s', (_who, open) => {
+  test.each(SPOILED)('whose lock file was %s writes it anew and goes on', async (_how, spoil) => {
+    const place = options()
+    const [state, commit, close] = await open(place)
+    spoil(join(place.dataDir, 'lock.1'))
+    await commit()
+    expect(state()).toEqual({ is: 'ready' })
+    expect(place.log.lines).toContainEqual(expect.objectContaining({ level: 'warn' }))
+    const [name = ''] = readdirSync(place.dataDir).filter((entry) => entry.startsWith('lock.'))
+    expect(JSON.parse(readFileSync(join(place.dataDir, name), 'utf8'))).toMatchObject({ pid: process.pid })
+    await expect(open(place)).rejects.toThrow(DataDirInUse)
+    await close()
+    const [, , closeAgain] = await open(place)
+    await closeAgain()
   })
-  await store.close()
+})
+
+test('a lock file is not written into a folder that took the place of the data directory', () => {
+  const dataDir = diskFolder()
+  const lock = acquireLock(dataDir, { clock: realClock, random: realRandom })
+  renameSync(dataDir, `${dataDir}-away`)
+  mkdirSync(dataDir)
+  expect(lock.findLoss()).toContain('was removed')
+  expect(readdirSync(dataDir)).toEqual([])
 })
 
 test('a store that was broken before says that it was taken over', async () => {
