@@ -25,7 +25,8 @@ export interface Trouble {
  * requests the host can't read. `follow-up`: a run whose pull request the host can't read before its follow-up.
  * `damage`: the id of a damage. `acknowledged`: the id of a damage that a person knows to be lost.
  * `publish`: the beginning of a cause for which finished work can't be published.
- * `away`: a worker whose connection has ended while it holds finished work. `tracker` and `disk` have the one subject ''.
+ * `away`: a worker whose connection has ended while it holds finished work. `worker-disk`: a worker that refused a
+ * dispatch for its full disk. `tracker` and `disk` have the one subject ''.
  */
 export type TroubleKind =
   | 'conflict'
@@ -40,6 +41,7 @@ export type TroubleKind =
   | 'tracker'
   | 'disk'
   | 'away'
+  | 'worker-disk'
 
 interface StoredTrouble {
   readonly version: number

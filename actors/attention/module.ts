@@ -170,6 +170,7 @@ function factsOfViews(
     })),
     withKeys: jobs.publishingRuns.withKeys(),
     awayWorkers: awayWorkers(views),
+    fullWorkers: fullWorkers(views),
     ...diskFacts(store.database.state(), troubles.of('disk').get('')),
     ...trackerFacts(tracker.status(), troubles.of('tracker').get('')),
   }
@@ -196,6 +197,15 @@ function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['cred
     return blocked?.gate === 'credential'
       ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }]
       : []
+  })
+}
+
+/** A worker whose disk is full is no trouble while no run waits. */
+function fullWorkers({ workers, scheduler, troubles }: NeededViews): AttentionFacts['fullWorkers'] {
+  if (scheduler.queue.readyCount === 0) return []
+  return [...troubles.of('worker-disk')].flatMap(([id, { since, reason = '' }]) => {
+    const worker = workers.registry.get(id)
+    return worker?.online === true ? [{ id, name: worker.name, reason, since }] : []
   })
 }
 

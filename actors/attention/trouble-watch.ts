@@ -129,6 +129,7 @@ export class TroubleWatch {
 
   onWorkerRemoved(workerId: string): void {
     this.#ports.troubles.end('away', workerId)
+    this.#ports.troubles.end('worker-disk', workerId)
   }
 
   #onRefusedWork(): void {

@@ -127,7 +127,7 @@ export class LeaseManager {
   }
 
   onLeaseChanged({ key, before, after, over, restored }: StateChange): void {
-    const { frameReceiver, workers, onInvariantViolated } = this.#ports
+    const { frameReceiver, workers, dispatchBackoff, onInvariantViolated } = this.#ports
     const lease = after.context as LeaseContext
     if (over) {
       this.#onLeaseEnded(lease)
@@ -135,8 +135,11 @@ export class LeaseManager {
     }
     if (before === undefined && workers.updateLease(lease) !== undefined)
       onInvariantViolated('one live lease a run')
-    if (after.value === 'held' && before !== undefined && before.value !== 'held')
+    if (after.value === 'held' && before !== undefined && before.value !== 'held') {
       workers.noteAcceptance(lease)
+      const worker = workers.get(lease.workerId)
+      if (worker !== undefined) dispatchBackoff.onAccepted(worker)
+    }
     frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
     if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
   }

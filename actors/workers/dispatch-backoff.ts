@@ -2,11 +2,13 @@
  * DispatchBackoff keeps workers that rejected a dispatch from receiving another one for a while.
  *
  * A rejection pauses the worker briefly. Repeated rejections for the same reason put the worker on hold until a
- * person enables it again or the hold expires. The state is in memory only, so a restart clears it.
+ * person enables it again or the hold expires. This state is in memory only, so a restart clears it. The full disk of a
+ * worker is a known trouble until the worker takes a run.
  */
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
 import type { Log } from '../../core/ports.ts'
 import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import type { KnownTroubles } from '../attention/known-troubles.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
@@ -15,6 +17,8 @@ export interface DispatchBackoffPorts {
   readonly log: Log
   readonly workers: WorkerRegistry
   readonly timers: MonotonicTimers
+  readonly troubles: Pick<KnownTroubles, 'begin' | 'end'>
+  readonly instant: () => string
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
 }
@@ -39,6 +43,8 @@ export class DispatchBackoff {
     timers.set(timerKeyOf(worker.id), 'pause', worker.pausedUntil)
     if (rejection.class === 'draining') this.#draining.add(worker.id)
     else this.#draining.delete(worker.id)
+    if (rejection.class === 'disk') this.#noteFullDisk(worker, rejection.detail)
+    else if (rejection.class === 'sandbox') this.#forgetFullDisk(worker)
     const history = relevantRejections([...worker.refusals, { at: now, ...rejection }], now)
     worker.refusals.splice(0, Number.POSITIVE_INFINITY, ...history)
     const hold = holdReason(history, now)
@@ -49,6 +55,22 @@ export class DispatchBackoff {
       { worker: worker.id, reason: hold },
       'a worker is on hold after repeated rejections; enable it to clear the hold',
     )
+  }
+
+  #noteFullDisk(worker: EnrolledWorker, detail: string): void {
+    worker.fullDisk = detail
+    const { troubles, instant } = this.#ports
+    troubles.begin('worker-disk', worker.id, { since: instant(), reason: detail })
+  }
+
+  /** The worker took a run. */
+  onAccepted(worker: EnrolledWorker): void {
+    this.#forgetFullDisk(worker)
+  }
+
+  #forgetFullDisk(worker: EnrolledWorker): void {
+    delete worker.fullDisk
+    this.#ports.troubles.end('worker-disk', worker.id)
   }
 
   /** The pause or the hold of a worker is over. */
@@ -67,6 +89,7 @@ export class DispatchBackoff {
   /** A person enabled the worker: ends its pause and hold. */
   clear(worker: EnrolledWorker): void {
     delete worker.hold
+    delete worker.fullDisk
     worker.pausedUntil = 0
     worker.refusals.length = 0
     this.remove(worker.id)

@@ -23,6 +23,7 @@ export interface EnrolledWorker extends WorkerFacts {
   readonly hasEnded: boolean
   pausedUntil: number
   hold?: string
+  fullDisk?: string
   /** Monotonic instant of the worker's last frame. */
   lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]

@@ -58,7 +58,7 @@ declare module '../runtime/module.ts' {
 /** Knows the enrolled workers, their connections, and which of them are not asked for a while after a refusal. */
 export const workersModule = defineHostModule({
   name: 'workers',
-  create(context) {
+  create(context, { troubles }) {
     const { clock, random, store, requestCommit, isOpen } = context
     const registry = new WorkerRegistry()
     const seats = new UnregisteredSeats(context.timers)
@@ -69,7 +69,7 @@ export const workersModule = defineHostModule({
       mayConnect: isOpen,
       maySend: () => store.database.state().is !== 'broken',
     })
-    const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry })
+    const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry, troubles })
     const setbacks = new Setbacks({ ...context, workers: registry })
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
     const pairingTokens = new PairingTokens(clock, random)

@@ -13,6 +13,7 @@ export class RegistryEntry implements EnrolledWorker {
   attachSessions = 0
   pausedUntil = 0
   hold?: string
+  fullDisk?: string
   lastFrameAt = 0
   acceptedOn: number | undefined
   readonly refusals: { at: number; class: string; detail: string }[] = []

@@ -6,10 +6,15 @@ import type { WorkerRegistry } from './worker-registry.ts'
 
 /** A worker's facts for people: its pause ends at an instant of the wall clock. */
 export function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
-  const { id, name, state, online, max, used, hold, agents, limitsMemory, publishes, setbacks } = worker
+  const { id, name, state, online, max, used, hold, fullDisk, agents, limitsMemory, publishes, setbacks } =
+    worker
   const pausedUntil = worker.pausedUntil + offsetMs
   const facts = { id, name, state, online, max, used, agents, limitsMemory, publishes, setbacks, pausedUntil }
-  return hold === undefined ? facts : { ...facts, hold }
+  return {
+    ...facts,
+    ...(hold === undefined ? {} : { hold }),
+    ...(fullDisk === undefined ? {} : { fullDisk }),
+  }
 }
 
 export const isAvailable = (worker: EnrolledWorker, now: number): boolean =>

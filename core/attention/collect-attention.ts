@@ -28,7 +28,7 @@ import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
 import { topicOf } from '../run/queue-reasons.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
-import type { AttentionFacts, AwayWorker, HeldWork, KnownSince } from './facts.ts'
+import type { AttentionFacts, AwayWorker, FullWorker, HeldWork, KnownSince } from './facts.ts'
 
 export interface CollectedAttention {
   readonly items: AttentionItem[]
@@ -45,6 +45,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
     ...facts.unpublished.map(itemOfWork),
     ...facts.withKeys.map(itemOfKeys),
     ...diskItems(facts),
+    ...facts.fullWorkers.map(itemOfFullWorker),
     ...facts.awayWorkers.flatMap((worker) => itemOfWorker(worker, facts) ?? []),
     ...facts.damage.map(itemOfDamage),
   ]
@@ -60,6 +61,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
   return all.length === items.length ? { items } : { items, more: all.length - items.length }
 }
 
+const WORKER_DISK = 'disk:'
 const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
   ['disk', 'the disk of the host is full'],
   ['damage', 'stored records are damaged'],
@@ -69,7 +71,11 @@ const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
 
 /** Sentences without names and paths, for callers who have shown no token. */
 export const degradationsOf = (items: readonly AttentionItem[]): string[] =>
-  DEGRADATIONS.flatMap(([kind, sentence]) => (items.some((item) => item.kind === kind) ? [sentence] : []))
+  DEGRADATIONS.flatMap(([kind, sentence]) => (items.some((item) => isOfHost(item, kind)) ? [sentence] : []))
+
+/** The disk of a worker is none of the host's. */
+const isOfHost = ({ id, kind }: AttentionItem, wanted: AttentionKind): boolean =>
+  kind === wanted && !id.startsWith(WORKER_DISK)
 
 /** Whether an ended run may need a person now or later. */
 export function mayNeedAttention({ status, prState }: Run): boolean {
@@ -283,6 +289,16 @@ function diskItems({ disk }: AttentionFacts): AttentionItem[] {
   if (disk === undefined) return []
   const message = bounded(`${disk.reason}; until then no run is started, and reports of runs wait`)
   return [{ id: 'disk', kind: 'disk', message, since: disk.since }]
+}
+
+function itemOfFullWorker({ id, name, reason, since }: FullWorker): AttentionItem {
+  return {
+    id: `${WORKER_DISK}${id}`,
+    kind: 'disk',
+    message: bounded(`the disk of worker ${name} is full: ${reason}; runs wait until it has room`),
+    cure: `switchyard workers enable ${quoteWord(name)}`,
+    since,
+  }
 }
 
 // ---- workers -----------------------------------------------------------------------------------------------------

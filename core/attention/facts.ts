@@ -19,6 +19,12 @@ export interface AwayWorker {
   readonly unpublished: readonly HeldWork[]
 }
 
+export interface FullWorker extends Pick<AwayWorker, 'id' | 'name'> {
+  /** The worker's words about what its disk lacks. */
+  readonly reason: string
+  readonly since: IsoInstant
+}
+
 /** Finished work that only the sandbox of a worker holds, apart from a bundle. */
 export interface HeldWork {
   readonly run: Run
@@ -51,6 +57,8 @@ export interface AttentionFacts {
   /** The queue reasons of runs that wait for a credential, and since when the first of them waits. */
   readonly credentials: readonly { readonly reason: string; readonly since: IsoInstant }[]
   readonly awayWorkers: readonly AwayWorker[]
+  /** Workers that are connected and refuse runs, which wait, because their disks are full. */
+  readonly fullWorkers: readonly FullWorker[]
   /** The damage of the data directory, and since when it is known. */
   readonly damage: readonly KnownSince[]
   /** The queue reasons of runs whose repository can't be read, and since when the first of them waits. */

@@ -20,6 +20,8 @@ export interface WorkerFacts {
   readonly pausedUntil?: number
   /** Why the worker gets no dispatch until the hold ends. */
   readonly hold?: string
+  /** The worker's words about what its disk lacks for a run, since it has refused a dispatch for that. */
+  readonly fullDisk?: string
   /** The agents of the worker; absent for a worker that does not report them and counts as having all. */
   readonly agents?: WorkerAgents | undefined
   /** Whether a control group limits the memory of a run there. A worker that does not say so cannot. */
@@ -110,8 +112,8 @@ const sentences: Readonly<
   away: () => 'not connected',
   draining: () => 'draining',
   held: ({ hold }) => `on hold: ${hold}`,
-  paused: ({ pausedUntil = 0 }) =>
-    `refused a dispatch; asked again at ${new Date(pausedUntil).toISOString()}`,
+  paused: ({ pausedUntil = 0, fullDisk }) =>
+    `${fullDisk === undefined ? 'refused a dispatch' : `its disk is full: ${fullDisk}`}; asked again at ${new Date(pausedUntil).toISOString()}`,
   full: ({ max }) => (max === 0 ? 'about to end' : `all ${max} slots taken`),
   elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
 }

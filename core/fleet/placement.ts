@@ -134,13 +134,16 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   if (request.requiredWorker !== undefined) {
     const holder = all.filter(({ id }) => id === request.requiredWorker)
     const reason = `worker ${holderName(request, all)} holds the sandbox`
-    return lastingReason(request, holder) ?? { gate: OBSTACLE_GATES.elsewhere, reason }
+    const elsewhere = { gate: OBSTACLE_GATES.elsewhere, reason }
+    return lastingReason(request, holder) ?? fullDiskReason(holder, request, now) ?? elsewhere
   }
   const fit = all.filter((worker) => lastingObstacle(worker, request) === undefined)
   const obstacles = new Set(fit.map((worker) => passingObstacles(worker, request, now)[0]))
   const closest = (['full', 'paused', 'held', 'draining'] as const).find((obstacle) =>
     obstacles.has(obstacle),
   )
+  const fullDisk = closest === 'full' ? undefined : fullDiskReason(fit, request, now)
+  if (fullDisk !== undefined) return fullDisk
   if (closest === 'held') {
     const { gate, reason } = fleetReason(closest, fit.length === all.length)
     const why = fit.find((worker) => passingObstacles(worker, request, now)[0] === closest)?.hold
@@ -148,6 +151,28 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
   }
   if (closest !== undefined) return fleetReason(closest, fit.length === all.length)
   return lastingReason(request, all) ?? endedReason(request, all) ?? fleetReason('away')
+}
+
+/** Returns the reason of a run that waits for room on the disks of these workers only; absent ones do not count. */
+function fullDiskReason(
+  fit: readonly WorkerFacts[],
+  request: PlacementRequest,
+  now: number,
+): WaitReason | undefined {
+  const present = fit.filter(({ online }) => online)
+  const [first] = present
+  if (first?.fullDisk === undefined || !present.every((worker) => isRefusingForDisk(worker, request, now)))
+    return undefined
+  const others = present.length === 1 ? '' : `, and so are those of ${present.length - 1} more`
+  return {
+    gate: OBSTACLE_GATES.held,
+    reason: `the disk of worker ${first.name} is full (${first.fullDisk})${others}`,
+  }
+}
+
+function isRefusingForDisk(worker: WorkerFacts, request: PlacementRequest, now: number): boolean {
+  const [obstacle] = passingObstacles(worker, request, now)
+  return worker.fullDisk !== undefined && (obstacle === 'held' || obstacle === 'paused')
 }
 
 /** Returns what a machine that took its only run lacked. A new one most likely lacks the same, so none is wanted. */

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { DISK_FULL, FLEET_REASONS, REPORTS_WAIT } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
-import { ATTENTION_PUSH_MS, PULL_POLL_MS, RUN_PUSH_MS } from '../../protocol/limits.ts'
+import { ATTENTION_PUSH_MS, PULL_POLL_MS, RUN_PUSH_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
@@ -55,6 +55,30 @@ test('a full disk is named, pushed and degrades the health until there is room a
   await host.clock.advance(2 * ATTENTION_PUSH_MS)
   expect(pushes.findLast(({ type }) => type === 'attention')).toEqual({ type: 'attention', items: [] })
   expect(host.hostApi.health()).not.toHaveProperty('degraded')
+})
+
+test('a worker whose disk is full is named while a run waits for it, since the first refusal', async () => {
+  const host = await startHost()
+  const worker = await enroll(host)
+  const { connection } = worker
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const shortage = 'room for 512 MiB, a run needs 1024'
+  const refuse = () =>
+    connection.send(new Work(connection.lastReceived('dispatch')).reject(`disk: ${shortage}`))
+  await refuse()
+  const [item] = itemsOf(host)
+  expect(item).toMatchObject({ kind: 'disk', message: expect.stringContaining(shortage) })
+  const reason = `the disk of worker ${worker.name} is full (${shortage})`
+  const run = host.hostApi.run(host.runOf('ENG-1').id)
+  expect(run.ok && run.value.queueReason).toBe(reason)
+  expect(host.hostApi.health()).not.toHaveProperty('degraded')
+  await host.clock.advance(WORKER_BACKOFF_MS)
+  await refuse()
+  expect(itemsOf(host)).toEqual([item])
+  await host.clock.advance(WORKER_BACKOFF_MS)
+  await connection.send(new Work(connection.lastReceived('dispatch')).accept())
+  expect(itemsOf(host)).toEqual([])
 })
 
 test('on a full disk each run says why it goes no further, and dashboards hear when that is over', async () => {

@@ -307,6 +307,7 @@ test('three `sandbox` or `disk` rejections in 5 minutes put that worker on hold,
   await host.advanceWithHeartbeats(60, [connection])
   expect(connection.countReceived('dispatch')).toBe(3)
   const reason = expect.stringContaining('"disk: 100 MB free"')
+  const fullDisk = 'the disk of worker worker is full (100 MB free)'
   expect(host.log.lines).toContainEqual({
     level: 'warn',
     fields: { worker: worker.workerId, reason },
@@ -316,11 +317,11 @@ test('three `sandbox` or `disk` rejections in 5 minutes put that worker on hold,
   expect(placement).toMatchObject({
     ok: true,
     value: {
-      reason: FLEET_REASONS.held,
+      reason: fullDisk,
       workers: [{ reason: expect.stringMatching(/^on hold: .*"disk: 100 MB free"/) }],
     },
   })
-  expect(host.run(runId).queueReason).toBe(FLEET_REASONS.held)
+  expect(host.run(runId).queueReason).toBe(fullDisk)
 })
 
 test('a hold ends by itself after ten minutes', async () => {

@@ -33,6 +33,7 @@ function watchAttention() {
       verdicts: new Map(),
       credentials: since.map((each) => ({ reason: 'missing-credential: github', since: each })),
       awayWorkers: [],
+      fullWorkers: [],
       damage: [],
       unreadable: [],
       unpublished: [],

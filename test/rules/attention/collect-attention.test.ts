@@ -53,6 +53,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   verdicts: new Map(),
   credentials: [],
   awayWorkers: [],
+  fullWorkers: [],
   damage: [],
   unreadable: [],
   unpublished: [],
@@ -231,6 +232,22 @@ test('a full disk and an unreadable repository are named, and callers without a 
   expect(degraded).toHaveLength(2)
   expect(degraded.join()).not.toMatch(/acme|data/)
   expect(degradationsOf([])).toEqual([])
+})
+
+test('the full disk of a worker is named with its worker, and is none of the host', () => {
+  const reason = 'room for 512 MiB, a run needs 1024'
+  const fullWorkers = [{ id: 'wk-1', name: 'atlas two', reason, since: instant(-3) }]
+  const { items } = collectAttention(factsWith({ fullWorkers }))
+  expect(items).toEqual([
+    {
+      id: 'disk:wk-1',
+      kind: 'disk',
+      message: `the disk of worker atlas two is full: ${reason}; runs wait until it has room`,
+      cure: "switchyard workers enable 'atlas two'",
+      since: instant(-3),
+    },
+  ])
+  expect(degradationsOf(items)).toEqual([])
 })
 
 test('finished work that can’t be published is one item for each cause, with the cure for all its runs', () => {

@@ -35,6 +35,7 @@ const draining = { state: 'draining' } as const
 const held = { hold: 'disk' }
 const paused = { pausedUntil: NOW + 30_000 }
 const full = { used: 2 }
+const fullDisk = { ...paused, fullDisk: 'room for 512 MiB, a run needs 1024' }
 
 test('reasons against one worker have a fixed order', () => {
   const all = { ...away, ...draining, ...held, ...paused, ...full }
@@ -83,6 +84,9 @@ describe('placed', () => {
     expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toBe(
       "worker wk-1's name holds the sandbox",
     )
+    expect(placed([worker('wk-1', fullDisk), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toMatch(
+      /^the disk of worker wk-1's name is full/,
+    )
     expect(placed([worker('wk-2')], { ...want, requiredWorker: 'wk-9' })).toBe(
       'worker wk-9 holds the sandbox',
     )
@@ -104,6 +108,13 @@ test.each<[string, WorkerFacts[]]>([
   ['fleet at capacity', [worker('wk-1', full), worker('wk-2', draining), worker('wk-3', held)]],
   ['fleet at capacity', [worker('wk-1', { max: 1, used: 3 })]],
   ['all workers refused a dispatch a moment ago', [worker('wk-1', paused), worker('wk-2', held)]],
+  ["the disk of worker wk-1's name is full (room for 512 MiB, a run needs 1024)", [worker('wk-1', fullDisk)]],
+  [
+    "the disk of worker wk-1's name is full (room for 512 MiB, a run needs 1024), and so are those of 1 more",
+    [worker('wk-1', fullDisk), worker('wk-2', { ...fullDisk, ...held }), worker('wk-3', away)],
+  ],
+  ['all workers refused a dispatch a moment ago', [worker('wk-1', fullDisk), worker('wk-2', paused)]],
+  ['fleet at capacity', [worker('wk-1', fullDisk), worker('wk-2', full)]],
   ['all workers are on hold: disk', [worker('wk-1', held), worker('wk-2', draining)]],
 ])('waits: %s', (reason, workers) => {
   expect(placed(workers)).toBe(reason)

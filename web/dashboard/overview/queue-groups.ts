@@ -82,6 +82,13 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
   [/^waiting for the tracker, /, () => ({ fact: 'Waiting for the tracker' })],
   [/^waiting for /, () => ({ fact: 'Blocked by another ticket' })],
+  [
+    /^the disk of worker (.*) is full \(/,
+    ([name = '']) => ({
+      fact: `The disk of ${name} is full`,
+      cure: { text: 'Go to the fleet', to: '/fleet' },
+    }),
+  ],
   [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [
     /^\S+ was edited by (\S+) after it was labelled: /,
