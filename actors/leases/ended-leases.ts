@@ -12,6 +12,7 @@
 import { readOr } from '../../core/damage.ts'
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -22,7 +23,7 @@ export interface EndedLease {
   readonly workerId: string
   readonly how: LeaseEnd
   readonly at: number
-  /** The costs that the lease had reported. Absent: unknown, or the lease completed. */
+  /** The costs that the lease had reported; without entries when it completed. Absent: unknown. */
   readonly share?: LeaseShare
 }
 
@@ -37,7 +38,7 @@ export class EndedLeases implements CommitParticipant {
   readonly #uncommitted = new Map<string, EndedLease>()
   /** By lease id, the worker of a settlement that is not on disk yet. */
   readonly #settled = new Map<string, string>()
-  #toSettle = new Set<string>()
+  #toSettle = new Map<string, readonly CostEntry[]>()
   #toPrune: string[] = []
   readonly #trustedClock: Pick<TrustedClock, 'now'>
 
@@ -57,17 +58,23 @@ export class EndedLeases implements CommitParticipant {
   /** @param share the lease's part of its run's costs, if the run knows the lease */
   recordEnd({ id, runId, workerId, end }: LeaseContext, now: number, share?: LeaseShare): void {
     const how = end ?? 'lost'
-    const isOpen = how !== 'completed' && share !== undefined
-    const ended: EndedLease = { runId, workerId, how, at: now, ...(isOpen ? { share } : {}) }
+    const known = share === undefined || how !== 'completed' ? share : { ...share, entries: [] }
+    const ended: EndedLease = {
+      runId,
+      workerId,
+      how,
+      at: now,
+      ...(known === undefined ? {} : { share: known }),
+    }
     this.#toWrite.set(id, ended)
     this.#uncommitted.set(id, ended)
     this.#requestCommit()
   }
 
-  /** Records with the next commit that the worker has reported all costs of this lease. */
-  recordSettlement(leaseId: string, workerId: string): void {
+  /** Records with the next commit that the worker has reported these costs of this lease. */
+  recordSettlement(leaseId: string, workerId: string, costs: readonly CostEntry[]): void {
     this.#settled.set(leaseId, workerId)
-    this.#toSettle.add(leaseId)
+    this.#toSettle.set(leaseId, costs)
     this.#requestCommit()
   }
 
@@ -84,6 +91,16 @@ export class EndedLeases implements CommitParticipant {
       () => true,
     )
     return this.#settled.has(leaseId) || isStored
+  }
+
+  /** The costs of a settlement that is on disk; undefined for none, and for one of an earlier version. */
+  settledCosts(leaseId: string): readonly CostEntry[] | undefined {
+    return readOr(
+      () =>
+        (this.#keyValues.get('settled-lease', leaseId) as { costs?: readonly CostEntry[] } | undefined)
+          ?.costs,
+      () => undefined,
+    )
   }
 
   /** The record of an ended lease, on disk or not; undefined when the lease ended too long ago. */
@@ -141,14 +158,14 @@ export class EndedLeases implements CommitParticipant {
       for (const collection of ['ended-lease', 'settled-lease'] as const)
         writes.push({ table: 'key-value', collection, key, value: null })
     const settled = this.#toSettle
-    this.#toSettle = new Set()
-    for (const key of settled)
-      writes.push({ table: 'key-value', collection: 'settled-lease', key, value: {} })
+    this.#toSettle = new Map()
+    for (const [key, costs] of settled)
+      writes.push({ table: 'key-value', collection: 'settled-lease', key, value: { costs } })
     return {
       writes,
       onCommitted: () => {
         for (const id of written.keys()) this.#uncommitted.delete(id)
-        for (const id of settled) this.#onSettlementStored(id)
+        for (const id of settled.keys()) this.#onSettlementStored(id)
         if (pruned.length >= PRUNED_PER_COMMIT_MAX) this.prune()
       },
     }

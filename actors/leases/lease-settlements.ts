@@ -3,9 +3,13 @@
  *
  * The costs of one lease count once, however often they are reported: a record of the lease says that they are
  * settled, and is written in one commit with the run. A worker that reports costs does not claim the lease, so a
- * lease that is still live ends first. The acknowledgement follows the commit.
+ * lease that is still live ends first. The acknowledgement follows the commit. A copy of the worker's data directory may
+ * have reported an earlier reading of the same execution, so a later report that is higher takes its place.
  */
 import type { Log } from '../../core/ports.ts'
+import { sumUsd } from '../../core/run/model-usage.ts'
+import type { LeaseShare } from '../../core/run/settle-costs.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
@@ -45,10 +49,24 @@ export class LeaseSettlements {
     // The worker repeats the report, and a lease that could not end now will have ended by then.
     if (worker.leases.has(leaseId)) return
     const ended = endedLeases.find(leaseId)
-    if (ended === undefined || !this.#isOwed(worker, leaseId, ended))
+    const isOwed = ended !== undefined && this.#isOwed(worker, leaseId, ended)
+    const share = isOwed ? ended.share : this.#lowerShare(worker, leaseId, costs)
+    if (ended === undefined || (!isOwed && share === undefined))
       this.#acknowledgeStored(worker, leaseId, ended)
-    else if (leaseShares.settle(ended.runId, ended.share, costs))
-      endedLeases.recordSettlement(leaseId, worker.id)
+    else if (leaseShares.settle(ended.runId, share, costs))
+      endedLeases.recordSettlement(leaseId, worker.id, costs)
+  }
+
+  /** The settled share of the lease, where it is lower than these costs. */
+  #lowerShare({ id }: EnrolledWorker, leaseId: string, costs: readonly CostEntry[]): LeaseShare | undefined {
+    const { endedLeases, leaseShares } = this.#ports
+    const { workerId, runId, share } = endedLeases.find(leaseId) ?? {}
+    if (workerId !== id || runId === undefined || share === undefined || !endedLeases.isStored(leaseId))
+      return undefined
+    const settled = leaseShares.settled(runId, share, endedLeases.settledCosts(leaseId))
+    return settled !== undefined && (sumUsd(costs) ?? 0) > (sumUsd(settled.entries) ?? 0)
+      ? settled
+      : undefined
   }
 
   /** Records that are not on disk yet get no answer: the acknowledgement follows the commit, or the next report. */

@@ -56,6 +56,17 @@ export class LeaseShares {
   }
 
   /**
+   * The share of an ended lease as its run has it. `costs`: as its settlement reported them; undefined when the lease
+   * completed with them.
+   */
+  settled(runId: string, share: LeaseShare, costs: readonly CostEntry[] | undefined): LeaseShare | undefined {
+    const { label, from } = share
+    if (costs !== undefined) return { label, from, entries: labelled(costs, label) }
+    const run = this.#contextOf(runId)?.run ?? this.#ports.finishedRuns.latest(runId)
+    return run && { label, from, entries: run.costs.slice(from).filter((entry) => entry.label === label) }
+  }
+
+  /**
    * Adds the costs of an ended lease to its run. Returns false while the run's actor recovers from a crash: the costs
    * would count as stored before they are.
    */

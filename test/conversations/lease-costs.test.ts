@@ -193,17 +193,17 @@ test('costs behind usage that is still being stored do not count once their work
   expect(costsOf(host, runId)).toEqual([])
 })
 
-test('a worker cannot report the costs of another worker’s lease, or of a completed one', async () => {
+test('a worker cannot report the costs of another worker’s lease, or lower ones of a completed one', async () => {
   const host = await startHost()
   const { worker, connection, work, runId } = await acceptRun(host)
   const second = await enroll(host, 'second')
   await second.connection.send(spent(work, cost(9)))
   expect(costsOf(host, runId)).toEqual([])
   expect(host.run(runId).status).toBe('preparing')
-  await connection.send(work.complete({ costs: [cost(1)] }))
-  await connection.send(spent(work, cost(9)))
+  await connection.send(work.complete({ costs: [cost(2)] }))
+  await connection.send(spent(work, cost(1)))
   expect(connection.hasReceived('lease-costs-ack')).toBe(true)
-  expect(costsOf(host, runId)).toEqual(['run $1'])
+  expect(costsOf(host, runId)).toEqual(['run $2'])
   expect(worker.connection).toBe(connection)
 })
 
@@ -234,3 +234,25 @@ test('the cost events of a run carry the label of their execution', async () => 
   await connection.send(event)
   expect(await costEvents(host, runId)).toEqual(['attempt 2 $1'])
 })
+
+test.each(['reports its costs', 'completes the run'] as const)(
+  'the copy of a worker that %s first takes nothing from the costs of the true one',
+  async (how) => {
+    const host = await startHost()
+    const { worker, connection, work, runId } = await acceptRun(host)
+    await connection.send(work.patch({ status: 'running', costs: [cost(1)] }))
+    const copy = await reconnect(host, worker, work)
+    expect(connection.closed).toBeDefined()
+    if (how === 'reports its costs') await copy.send(spent(work, cost(1)))
+    else
+      await copy.send(work.at(2).complete({ status: 'failed', error: 'the worker ended', costs: [cost(1)] }))
+    expect(costsOf(host, runId)).toEqual(['run $1'])
+    const back = await reconnect(host, worker)
+    await back.send(spent(work, cost(5)))
+    expect(costsOf(host, runId)).toEqual(['run $5'])
+    expect(back.hasReceived('lease-costs-ack')).toBe(true)
+    await back.send(spent(work, cost(3)))
+    await host.crash()
+    expect(costsOf(host, runId)).toEqual(['run $5'])
+  },
+)
