@@ -46,9 +46,7 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
     await mkdir(folder, { recursive: true, mode: 0o700 })
     return { folder, insidePrograms, node: nodeInside(nodeProgram) }
   }
-  const folder =
-    ownFolder ??
-    ((await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir)))
+  const folder = ownFolder ?? (await findRootFolder(dataDir))
   await makePassableForGroup(folder, gid)
   if (folder !== dataDir) await writeRecord(folder, dataDir)
   return {
@@ -61,6 +59,10 @@ export async function chooseSandboxLocation(options: SandboxLocationOptions): Pr
     ),
   }
 }
+
+/** The folder in which a worker of root keeps the sandboxes of this data directory, unless another one is named. */
+export const findRootFolder = async (dataDir: string): Promise<string> =>
+  (await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir))
 
 /** The folder's name is a hash; this file tells people and later workers which data directory it belongs to. */
 export const RECORD_FILE = 'belongs-to'

@@ -1,8 +1,11 @@
 /** Tells whether the disk has room for a run, where the data and where the sandboxes lie. */
+import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { DOCTOR_FREE_BYTES_MIN } from '../../../protocol/limits.ts'
 import { FREE_BYTES_TO_START_MIN } from '../../../worker/executor.ts'
 import { describeShortage, freeSpace } from '../../../worker/run/free-disk.ts'
+import { FALLBACK_FOLDER, findRootFolder } from '../../../worker/run/sandbox-location.ts'
 import { nearestExisting } from '../../nearest-folder.ts'
 import { formatBytes } from '../../output/amounts.ts'
 import type { ExaminedMachine } from '../examined-machine.ts'
@@ -13,9 +16,9 @@ export const diskCheck: Check = {
   places: ['host', 'worker'],
   async judge(machine) {
     const { SWITCHYARD_SANDBOX_DIR = '' } = machine.environment
-    const named = SWITCHYARD_SANDBOX_DIR === '' ? [] : [SWITCHYARD_SANDBOX_DIR]
+    const sandboxes = SWITCHYARD_SANDBOX_DIR === '' ? await findSandboxes(machine) : SWITCHYARD_SANDBOX_DIR
     // A data directory is made by the first start.
-    const folders = [machine.dataDir, ...named].map(nearestExisting)
+    const folders = [machine.dataDir, sandboxes].map(nearestExisting)
     const cure = await findCure(machine)
     // Two folders of one disk are one disk.
     const byDisk = new Map(
@@ -23,6 +26,13 @@ export const diskCheck: Check = {
     )
     return await Promise.all([...byDisk.values()].map((folder) => judge(folder, cure)))
   },
+}
+
+/** A worker of root keeps them elsewhere where their users could not reach the data directory, as in that of a host. */
+async function findSandboxes({ place, dataDir }: ExaminedMachine): Promise<string> {
+  if (process.geteuid?.() !== 0) return dataDir
+  if (place === 'host') return FALLBACK_FOLDER
+  return existsSync(dirname(dataDir)) ? await findRootFolder(dataDir) : dataDir
 }
 
 async function judge(folder: string, cure: (folder: string) => string): Promise<Judgement> {

@@ -1,4 +1,5 @@
 /** `switchyard doctor` in print, and the findings that need an odd machine: a silent host, a slow or a broken check. */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
@@ -15,6 +16,7 @@ import { nodeListener } from '../../../transport/node/node-listener.ts'
 import type { SandboxUnavailable } from '../../../worker/sandbox/driver.ts'
 import { openCommandHost, type PrintedCommand } from '../../support/command-host.ts'
 import { fakeWorker } from '../../support/fake-host-api.ts'
+import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { createSettableClock } from '../../support/test-resources.ts'
 
@@ -309,6 +311,21 @@ test('on the machine of a worker alone, no host is looked for', async () => {
   const ids = JSON.parse(out).findings.map(({ id }: { id: string }) => id)
   expect(ids).toEqual(expect.arrayContaining(['sandbox', 'git', 'agents', 'data', 'disk']))
   for (const id of ['config', 'host', 'port', 'tracker', 'workers']) expect(ids).not.toContain(id)
+})
+
+testAsRoot('root’s sandboxes are on another disk than the data directory, and both are judged', async () => {
+  const machine = machineWith()
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1M,mode=700', 'none', machine.dataDir])
+  try {
+    const found = await findingsOf('disk', machine)
+    const folders = found.map(([status, message]) => [status, / free in ([^:]+)/.exec(message ?? '')?.[1]])
+    expect(folders).toEqual([
+      ['fail', machine.dataDir],
+      [expect.any(String), expect.stringMatching(/^\/var\/lib/)],
+    ])
+  } finally {
+    execFileSync('umount', ['--lazy', machine.dataDir])
+  }
 })
 
 test('with SWITCHYARD_URL the host there is asked, and this machine is left out', async () => {
