@@ -38,6 +38,8 @@ function explainTicket(api: ApiDependencies, asked: string): Result<ExplainRespo
   const listed = tracker.intake.find(asked)
   const newest = newestRun(api, listed?.id ?? asked)
   const ticket = listed ?? newest?.ticket
+  const unread = ticket === undefined ? problemOf(asked, tracker.status().error) : undefined
+  if (unread !== undefined) return no('conflict', unread)
   if (ticket === undefined)
     return no('unknown', `no ticket ${printable(asked)} among those that the tracker shows, and no run of it`)
   const active = runs.activeRunOf(ticket.id)
@@ -53,6 +55,10 @@ function explainTicket(api: ApiDependencies, asked: string): Result<ExplainRespo
     gates,
   })
 }
+
+/** The tracker's words about the file of a ticket that it can't read. A file is named after its ticket. */
+const problemOf = (asked: string, problems = ''): string | undefined =>
+  problems.split('; ').find((problem) => problem.toLowerCase().startsWith(`${asked.toLowerCase()}.`))
 
 /** A run that is not queued waits for nothing; an ended one is explained by its error. */
 function explainRun(api: ApiDependencies, run: Run): ExplainResponse {

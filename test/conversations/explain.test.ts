@@ -1,6 +1,7 @@
 /** Explaining: why a ticket or a run waits, gate by gate, as a host with workers answers. */
 import { expect, test } from '@jest/globals'
 import { FLEET_REASONS, PAUSED_REASON } from '../../core/fleet/placement.ts'
+import { no, yes } from '../../core/result.ts'
 import type { ExplainResponse, GateId } from '../../protocol/explain.ts'
 import { Random } from '../support/random.ts'
 import {
@@ -31,6 +32,18 @@ const closedGates = ({ gates }: ExplainResponse): string[] =>
   gates
     .filter(({ status }) => status !== 'pass')
     .map(({ id, status, message }) => `${status} ${id}: ${message}`)
+
+test('a ticket whose file cannot be read is explained by that', async () => {
+  const host = await startHost()
+  const problem = 'eng-2.md cannot be read (EACCES: permission denied); mend it'
+  host.tracker.answer = yes({ tickets: [], problems: ['ENG-20.md: no front matter', problem] })
+  host.tracker.announceChange()
+  await host.settle()
+  expect(host.hostApi.explainTicket('ENG-2')).toEqual(
+    no('conflict', 'eng-2.md cannot be read (EACCES: permission denied)'),
+  )
+  expect(host.hostApi.explainTicket('ENG-3')).toMatchObject({ refusal: { kind: 'unknown' } })
+})
 
 test('a run waits for a slot: the ticket and the run have the same explanation', async () => {
   const host = await startHost()
