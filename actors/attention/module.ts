@@ -164,6 +164,7 @@ function factsOfViews(
     unreadable: (['repository', 'pulls', 'follow-up'] as const).flatMap((kind) =>
       [...troubles.of(kind).values()].map(({ since, reason = '' }) => ({ since, reason })),
     ),
+    unmapped: unmappedRuns(views),
     unpublished: jobs.publishingRuns.refusedWork().map((work) => ({
       ...work,
       since: troubles.of('publish').get(refusalSubject(work.cause))?.since ?? instant(),
@@ -197,6 +198,14 @@ function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['cred
     return blocked?.gate === 'credential'
       ? [{ reason: blocked.reason, since: run.queuedAt ?? run.createdAt }]
       : []
+  })
+}
+
+function unmappedRuns({ scheduler, jobs }: NeededViews): AttentionFacts['unmapped'] {
+  return [...scheduler.queue.runs()].flatMap((run) => {
+    const blocked = scheduler.queue.blockedBy(run.id)
+    const isUnmapped = blocked?.gate === 'repository' && !jobs.preparation.repoOf(run).ok
+    return isUnmapped ? [{ run, reason: blocked.reason }] : []
   })
 }
 

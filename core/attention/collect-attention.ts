@@ -42,6 +42,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
     ...loginItems(facts),
     ...trackerItems(facts),
     ...codeHostItems(facts),
+    ...facts.unmapped.map(itemOfUnmapped),
     ...facts.unpublished.map(itemOfWork),
     ...facts.withKeys.map(itemOfKeys),
     ...diskItems(facts),
@@ -62,6 +63,7 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
 }
 
 const WORKER_DISK = 'disk:'
+const UNMAPPED = 'unmapped:'
 const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
   ['disk', 'the disk of the host is full'],
   ['damage', 'stored records are damaged'],
@@ -73,9 +75,9 @@ const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
 export const degradationsOf = (items: readonly AttentionItem[]): string[] =>
   DEGRADATIONS.flatMap(([kind, sentence]) => (items.some((item) => isOfHost(item, kind)) ? [sentence] : []))
 
-/** The disk of a worker is none of the host's. */
+/** The disk of a worker is none of the host's, and a missing mapping says nothing about the code host. */
 const isOfHost = ({ id, kind }: AttentionItem, wanted: AttentionKind): boolean =>
-  kind === wanted && !id.startsWith(WORKER_DISK)
+  kind === wanted && !id.startsWith(WORKER_DISK) && !id.startsWith(UNMAPPED)
 
 /** Whether an ended run may need a person now or later. */
 export function mayNeedAttention({ status, prState }: Run): boolean {
@@ -251,6 +253,18 @@ function codeHostItems({ unreadable }: AttentionFacts): AttentionItem[] {
     items.set(id, { id, kind: 'codehost', message: bounded(reason), since })
   }
   return [...items.values()]
+}
+
+function itemOfUnmapped({ run, reason }: AttentionFacts['unmapped'][number]): AttentionItem {
+  return {
+    id: `${UNMAPPED}${run.id}`,
+    kind: 'codehost',
+    message: bounded(reason),
+    cure: `switchyard explain ${runInCommand(run)}`,
+    runId: run.id,
+    ticketId: run.ticket.id,
+    since: run.queuedAt ?? run.createdAt,
+  }
 }
 
 /** All runs with the same cause have one item, because one act of a person helps them all. */

@@ -63,6 +63,8 @@ export interface AttentionFacts {
   readonly damage: readonly KnownSince[]
   /** The queue reasons of runs whose repository can't be read, and since when the first of them waits. */
   readonly unreadable: readonly { readonly reason: string; readonly since: IsoInstant }[]
+  /** Queued runs for which no repository is configured, or several are, with their queue reasons. */
+  readonly unmapped: readonly { readonly run: Run; readonly reason: string }[]
   /** Finished work that can't be published, and since when. */
   readonly unpublished: readonly (RefusedWork & { readonly since: IsoInstant })[]
   /** Queued runs whose finished work holds keys. */

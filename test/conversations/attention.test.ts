@@ -57,6 +57,20 @@ test('a full disk is named, pushed and degrades the health until there is room a
   expect(host.hostApi.health()).not.toHaveProperty('degraded')
 })
 
+test('a queued run without a repository needs a person until one is configured', async () => {
+  const host = new HostConversation(configWith({ repos: { web: { remote: 'owner/web', label: 'web' } } }))
+  await host.start()
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const { id } = host.runOf('ENG-1')
+  const message = expect.stringMatching(/^no repository is for ENG-1: give it a label/)
+  expect(itemsOf(host)).toMatchObject([{ kind: 'codehost', runId: id, message }])
+  expect(host.hostApi.health()).not.toHaveProperty('degraded')
+  host.tracker.put({ ...ticket('ENG-1'), labels: [...ticket('ENG-1').labels, 'web'] })
+  await host.settle()
+  expect(itemsOf(host)).toEqual([])
+})
+
 test('a worker whose disk is full is named while a run waits for it, since the first refusal', async () => {
   const host = await startHost()
   const worker = await enroll(host)

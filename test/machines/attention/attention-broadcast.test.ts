@@ -34,6 +34,7 @@ function watchAttention() {
       credentials: since.map((each) => ({ reason: 'missing-credential: github', since: each })),
       awayWorkers: [],
       fullWorkers: [],
+      unmapped: [],
       damage: [],
       unreadable: [],
       unpublished: [],

@@ -54,6 +54,7 @@ const factsWith = (more: Partial<AttentionFacts> = {}): AttentionFacts => ({
   credentials: [],
   awayWorkers: [],
   fullWorkers: [],
+  unmapped: [],
   damage: [],
   unreadable: [],
   unpublished: [],
