@@ -230,9 +230,7 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     { config: async () => yes({ ...configured(), agent: configDefaults.agent }) },
     [
       'fail',
-      expect.stringMatching(
-        /^agentA \(Claude Code\) is logged in on this machine, but the host has no credential$/,
-      ),
+      expect.stringMatching(/^claude is logged in on this machine, but the host has no credential$/),
       expect.stringMatching(/^switchyard config set agent\.agentAApiKey$/),
     ],
   ],
