@@ -232,7 +232,7 @@ test('an agent that nobody is logged in to is named with its own command, and a 
     {
       id: 'agents',
       status: 'fail',
-      message: expect.stringMatching(/^agentC \(Gemini CLI\) is not installed on this machine$/),
+      message: expect.stringMatching(/^gemini is not installed/),
       cure: expect.stringMatching(/^sudo npm install --global .*gemini-cli$/),
     },
   ])

@@ -6,14 +6,14 @@ import { describe, expect, test } from '@jest/globals'
 import { exampleFolder, prepareFolder } from '../../bin/quickstart/data-folder.ts'
 import { bareRepositoryPath } from '../../bin/quickstart/sample-repository.ts'
 import type { Run } from '../../protocol/run.ts'
-import { readLaunch, runCommand } from '../support/command-process.ts'
+import { commandPath, readLaunch, runCommand } from '../support/command-process.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { runInTerminal } from '../support/terminal-host.ts'
 import { until } from '../support/until.ts'
 
 const QUIET: ExecFileSyncOptions = { stdio: ['ignore', 'pipe', 'ignore'] }
 const quickstart = (dataDir: string, ...args: string[]) =>
-  runCommand(['quickstart', '--data-dir', dataDir, ...args], dataDir)
+  runCommand(['quickstart', '--data-dir', dataDir, ...args], dataDir, {}, commandPath)
 
 function branchesIn(dataDir: string): string[] {
   const bare = bareRepositoryPath(join(dataDir, 'code'))
