@@ -7,7 +7,7 @@ export const EXIT_CODES: readonly Entry[] = [
   ['0', 'done; runs that were waited for have completed'],
   ['1', 'the host refused, a run did not complete, a check failed, or the time to wait was over'],
   ['2', 'wrong use: an unknown option, an ambiguous name, a missing --yes, a question without a terminal'],
-  ['69', 'no host is reachable'],
+  ['69', 'no host is reachable, or another user has its port'],
   ['130', 'Ctrl-C ended the watching or a question; 143 after SIGTERM'],
 ]
 
