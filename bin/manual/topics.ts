@@ -28,6 +28,8 @@ export const ENVIRONMENT: readonly Entry[] = [
   ['SWITCHYARD_HOST_USER', 'whose program that host is on this machine, beside yours and root’s'],
   ['SWITCHYARD_TOKEN', 'the token itself, which other programs of yours can read'],
   ['SWITCHYARD_SANDBOX_DIR', 'where a worker keeps sandboxes and copies of repositories'],
+  ['SWITCHYARD_LISTENER', 'node: the ports are served without the native listener'],
+  ['SWITCHYARD_DEBUG', 'with any value: a bug shows where it failed, as with --debug'],
   ['NO_COLOR', 'with any value: no colours; --color wins'],
   ['FORCE_COLOR', 'colours also without a terminal; NO_COLOR wins'],
   ['LC_ALL, LC_CTYPE, LANG', 'signs are ASCII unless the first that is set names UTF-8'],
