@@ -62,7 +62,7 @@ test('nothing starts before the resume, and an issue of the selected label becom
     { status: 'queued', queueReason: 'paused', ticket: { id: 'acme/app#1', priority: 1 } },
   ])
   expect(chosen.labels).toEqual(['Todo', 'urgent'])
-  expect(await bash(previewAndResume)).toMatch(/app\#1[\s\S]*resumed/)
+  expect(await bash(previewAndResume)).toMatch(/app#1[\s\S]*resumed/)
   await until('it is completed', async () => (await runs())[0]?.status === 'completed', SYSTEM_WAIT_MS_MAX)
   await until('it is in review', () => chosen.labels.includes('In Review'), SYSTEM_WAIT_MS_MAX)
   expect(github.pull('acme/app', 3).body).toContain('Closes #1')
