@@ -77,7 +77,11 @@ const PULL = {
 const ANSWERS: Partial<Record<RouteName, unknown>> = {
   health: { ok: true, version: '1.0.0', sandboxProvider: 'bwrap' },
   readTrackerStatus: { state: 'connected' },
-  readConfig: { policy: { paused: true }, agent: { agentAApiKey: '***' } },
+  readConfig: {
+    policy: { paused: true },
+    agent: { agentAApiKey: '***' },
+    repos: { api: { remote: 'acme/api' } },
+  },
   listWorkers: {
     workers: [
       { id: 'wk-1', name: 'atlas', state: 'active', connection: 'online', activeRuns: 0, enrolledAt: AT },
@@ -170,7 +174,7 @@ async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
 }
 
 /** Names are found by these. */
-const LOOKUPS: readonly RouteName[] = ['listRuns', 'readRun', 'listPulls', 'listTickets']
+const LOOKUPS: readonly RouteName[] = ['listRuns', 'readRun', 'listPulls', 'listTickets', 'readConfig']
 
 const INPUTS: { readonly [N in McpToolName]: object } = {
   status: {},
