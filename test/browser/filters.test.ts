@@ -35,6 +35,8 @@ const chosenOn = (page: Page): Promise<string> =>
     ...[...document.querySelectorAll('main [aria-pressed=true]')].map((button) => button.textContent),
   ].join('\\n')`)
 
+const NOT_BUSY = '\n0 parts are busy'
+
 /** The words of the page without ages, which go on. */
 const wordsOn = async (page: Page): Promise<string> =>
   (
@@ -72,9 +74,12 @@ async function compare({ page, loaded, problems }: Filters, act: string): Promis
   await loaded.goto('about:blank')
   await loaded.goto(page.url())
   const shown = async (each: Page) => `${await wordsOn(each)}\n${await chosenOn(each)}`
-  await until('both pages are the same', async () => (await shown(page)) === (await shown(loaded))).catch(
-    async () =>
-      problems.push(`${act} at ${page.url()}:\n${await shown(page)}\n--- but loaded\n${await shown(loaded)}`),
+  const isSame = async (): Promise<boolean> => {
+    const [words, wanted] = [await shown(page), await shown(loaded)]
+    return words === wanted && words.includes(NOT_BUSY)
+  }
+  await until('both pages are the same', isSame).catch(async () =>
+    problems.push(`${act} at ${page.url()}:\n${await shown(page)}\n--- but loaded\n${await shown(loaded)}`),
   )
   return wordsOn(page)
 }
@@ -107,14 +112,14 @@ test.each(PAGES)('every filter of %s does what its address says', async (path) =
   const { page, problems } = filters
   for (const each of [page, filters.loaded]) await signIn(each, host)
   await page.goto(`${host.origin}${path}`)
-  const before = await compare(filters, 'nothing')
-  const chosen = await chosenOn(page)
   const bars = ['.filters > .segments', '.filters > select', '.filters > input', '.page-head .segments']
   const places = [...bars, '.log-bar > .segments', '.log-search > input', '.attempt-facts > select'].join(
     ', ',
   )
+  await page.locator(places).first().waitFor()
+  const before = await compare(filters, 'nothing')
+  const chosen = await chosenOn(page)
   const count = await page.locator(places).count()
-  expect(count).toBeGreaterThan(0)
   for (let at = 0; at < count; at++) {
     const filter = page.locator(places).nth(at)
     const label = (await filter.getAttribute('aria-label')) ?? ''
