@@ -15,7 +15,7 @@ import {
 } from './limits.ts'
 import { ProvisionPush } from './provision.ts'
 import { Run, RunEvent, Ticket } from './run.ts'
-import { Count, Id, record, Text, text } from './schema-helpers.ts'
+import { Count, ForeignId, Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
 import { WorkerView } from './worker.ts'
 
@@ -50,6 +50,30 @@ export const DashboardPush = Type.Union(
 /** Every frame after the hello. */
 export type DashboardPush = Static<typeof DashboardPush>
 
+/** The hello of `/ws?changes=1`: the client asks for the lists of runs and tickets itself. */
+export const ChangesHello = record('ChangesHello', {
+  type: Type.Literal('hello'),
+  config: ServiceConfig,
+  linearStatus: TrackerStatus,
+  workers: Type.Array(WorkerView),
+})
+export type ChangesHello = Static<typeof ChangesHello>
+
+/** Replaces `run-updated`. `removed`: ids. */
+export const RunsChangedPush = record('RunsChangedPush', {
+  type: Type.Literal('runs-changed'),
+  changed: Type.Array(Run),
+  removed: Type.Array(Id),
+})
+
+/** Replaces `tickets`: the tickets that are eligible since, or have changed. `removed`: ids. */
+export const TicketsChangedPush = record('TicketsChangedPush', {
+  type: Type.Literal('tickets-changed'),
+  changed: Type.Array(Ticket),
+  removed: Type.Array(ForeignId),
+})
+export type TicketsChangedPush = Static<typeof TicketsChangedPush>
+
 /** Answers a subscription that asks for it. Every event from index `next` on is pushed; older ones are read with a request. */
 export const SubscribedFrame = record('SubscribedFrame', {
   type: Type.Literal('subscribed'),
@@ -62,6 +86,19 @@ export const DashboardFrame = Type.Union([HelloFrame, SubscribedFrame, Dashboard
   title: 'DashboardFrame',
 })
 export type DashboardFrame = Static<typeof DashboardFrame>
+
+/** Every frame of `/ws?changes=1`. */
+export type ChangesFrame =
+  | ChangesHello
+  | Static<typeof RunsChangedPush>
+  | TicketsChangedPush
+  | Exclude<DashboardFrame, { readonly type: 'hello' | 'tickets' | 'run-updated' }>
+
+/** Every frame that either form of the socket sends. */
+export const AnyDashboardFrame = Type.Union(
+  [DashboardFrame, ChangesHello, RunsChangedPush, TicketsChangedPush],
+  { title: 'AnyDashboardFrame' },
+)
 
 // ---- dashboard: to the service ---------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ import {
   TrackerTokenRequest,
   TrackerTokens,
 } from './connect.ts'
-import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
+import { AnyDashboardFrame, AttachInput, AttachOutput, DashboardRequest } from './dashboard.ts'
 import { FleetDemandResponse } from './demand.ts'
 import { ExplainResponse, Placement } from './explain.ts'
 import { HostFrame, WorkerFrame } from './frames.ts'
@@ -180,6 +180,16 @@ export const NoQuery = Type.Object({})
 /** A browser can't set headers on a WebSocket, so its token may stand in the query. */
 const SocketQuery = Type.Object({ token: Type.Optional(Type.String({ 'x-secret': true })) })
 
+const DashboardQuery = Type.Object({
+  ...SocketQuery.properties,
+  changes: Type.Optional(
+    stringEnum(
+      ['1'],
+      'Sends what has changed: a hello without runs and tickets, `runs-changed` and `tickets-changed`.',
+    ),
+  ),
+})
+
 const ById = Type.Object({ id: nonEmptyText(256) })
 const Artifact = Type.Object({ id: nonEmptyText(256), name: nonEmptyText(1024) })
 const Pull = Type.Object({
@@ -262,9 +272,9 @@ export const routes = {
     ...service,
     method: 'GET',
     path: '/ws',
-    query: SocketQuery,
+    query: DashboardQuery,
     socket: true,
-    frames: { from: DashboardRequest, to: DashboardFrame },
+    frames: { from: DashboardRequest, to: AnyDashboardFrame },
     response: 'frames',
     errorStatuses: [],
     summary: 'Everything at once in a hello frame, then every change as it happens.',

@@ -192,8 +192,10 @@ function serveManagementSockets(
   checks: UpgradeOptions,
   http: HttpHandler,
 ): ManagementSockets {
-  const admitSocket: AdmitSocket = () =>
-    dashboards.hasCapacity() ? { ok: true, data: {} } : { ok: false, reply: TOO_MANY_DASHBOARDS }
+  const admitSocket: AdmitSocket = (_, { query }) =>
+    dashboards.hasCapacity()
+      ? { ok: true, data: { form: new URLSearchParams(query).has('changes') ? 'changes' : 'whole' } }
+      : { ok: false, reply: TOO_MANY_DASHBOARDS }
   const upgradeFor = (admitSocket: AdmitSocket) =>
     createUpgrade(checks, refuseWhileStopping(http, admitSocket))
   const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(admitSocket), shared.options)

@@ -7,6 +7,7 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import type { ChangesHello } from '../../protocol/dashboard.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
@@ -80,17 +81,12 @@ export function createHostApi({ context, modules, health }: HostApiOptions): Hos
     },
     attention: () => views.attention.list(),
     acknowledgeAttention: (id) => acknowledgeAttention(api, id),
-    hello: () => {
-      broadcast.noteRead()
-      return {
-        type: 'hello',
-        runs: recentRuns(store.database).map((run) => views.scheduler.shownRun(run)),
-        tickets: views.tracker.intake.shownTickets(),
-        config: currentConfig.redacted,
-        linearStatus: views.tracker.status(),
-        workers: views.workers.registry.views(),
-      }
-    },
+    hello: () => ({
+      ...changesHello(api),
+      runs: recentRuns(store.database).map((run) => views.scheduler.shownRun(run)),
+      tickets: views.tracker.intake.shownTickets(),
+    }),
+    changesHello: () => changesHello(api),
     onPush: (listener) => broadcast.listen(listener),
     allowedOrigins: () => context.config().server.allowedOrigins,
     inspect: (receiver) => context.inspection.open(receiver),
@@ -129,6 +125,16 @@ function refuseDamaged(call: () => unknown): unknown {
 }
 
 type ApiCall = (...args: unknown[]) => unknown
+
+function changesHello({ context, views }: ApiDependencies): ChangesHello {
+  context.broadcast.noteRead()
+  return {
+    type: 'hello',
+    config: context.currentConfig.redacted,
+    linearStatus: views.tracker.status(),
+    workers: views.workers.registry.views(),
+  }
+}
 
 async function acknowledgeAttention(
   { views, mayChange, whenCommitted }: ApiDependencies,

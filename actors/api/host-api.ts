@@ -28,7 +28,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
-import type { HelloFrame } from '../../protocol/dashboard.ts'
+import type { ChangesHello, HelloFrame } from '../../protocol/dashboard.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
 import type { ExplainResponse, Placement } from '../../protocol/explain.ts'
 import type { JoinKeyRequest, JoinKeyResponse, JoinKeysResponse } from '../../protocol/join-key.ts'
@@ -183,6 +183,8 @@ export interface HostApi {
 
   /** The first frame of a dashboard, redacted. Pushes of differences take it into account. */
   hello(): HelloFrame
+  /** The first frame of a dashboard that asks for the lists of runs and tickets itself. */
+  changesHello(): ChangesHello
   /** Calls the listener for every push, in order, after its cause became durable. */
   onPush(listener: (push: OutgoingPush) => void): Cancel
   /** The configured origins that are allowed in addition to the built-in ones. */

@@ -124,6 +124,10 @@ export function createFakeHostApi(): FakeHostApi {
     },
     trackerStatus: () => hostApi.helloAnswer.linearStatus,
     hello: () => hostApi.helloAnswer,
+    changesHello: () => {
+      const { runs: _, tickets: __, ...hello } = hostApi.helloAnswer
+      return hello
+    },
     onPush: (listener) => {
       hostApi.listeners.add(listener)
       return () => void hostApi.listeners.delete(listener)

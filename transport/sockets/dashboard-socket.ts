@@ -17,13 +17,17 @@ export interface EncodedPush {
   readonly text: Uint8Array
 }
 
+/** Whether a socket is sent whole lists and records, or what has changed in them (`/ws?changes=1`). */
+export type DashboardForm = 'whole' | 'changes'
+
 /** The library's user data of each socket. */
 export interface DashboardSocketData {
+  readonly form: DashboardForm
   dashboard?: DashboardSocket
 }
 
-/** The topics: everything except run events; the events of all runs; the events of one run. */
-export const TOPIC_ALL = 'all'
+/** The topics: everything except run events, in each form; the events of all runs; the events of one run. */
+export const TOPIC_OF: Readonly<Record<DashboardForm, string>> = { whole: 'all', changes: 'changes' }
 export const TOPIC_EVENTS = 'events'
 export const runTopic = (runId: string): string => `run:${runId}`
 
@@ -31,6 +35,7 @@ const WINDOW_MS = 10_000
 
 export class DashboardSocket {
   readonly sender: BoundedSender
+  readonly form: DashboardForm
   readonly subscribedRuns = new Set<string>()
   readonly #socket: ServerSocket<DashboardSocketData>
   readonly #clock: Clock
@@ -42,6 +47,7 @@ export class DashboardSocket {
 
   constructor(socket: ServerSocket<DashboardSocketData>, clock: Clock) {
     this.#socket = socket
+    this.form = socket.getUserData().form
     this.#clock = clock
     this.#windowFrom = clock.monotonic()
     this.sender = new BoundedSender(socket, clock, () => {
@@ -118,7 +124,7 @@ export class DashboardSocket {
   #subscribeToTopics(): void {
     this.#isLive = true
     this.#queued = []
-    this.#socket.subscribe(TOPIC_ALL)
+    this.#socket.subscribe(TOPIC_OF[this.form])
     if (this.subscribedRuns.size === 0) this.#socket.subscribe(TOPIC_EVENTS)
     for (const runId of this.subscribedRuns) this.#socket.subscribe(runTopic(runId))
   }

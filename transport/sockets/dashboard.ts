@@ -1,16 +1,22 @@
 /**
- * Serves the dashboard socket: a hello with the whole state, then every change.
+ * Serves the dashboard socket: a hello with the whole state, then every change. A socket of `/ws?changes=1` gets a hello
+ * without runs and tickets, and of both only what has changed.
  *
- * Each push is serialized once and published through the library's topics: one for all sockets, one for the events of
+ * Each push is serialized once and published through the library's topics: one for each form of sockets, one for the events of
  * all runs, one for each subscribed run. A socket with subscriptions leaves the topic of all runs, so no event arrives
  * twice.
  */
 
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { OutgoingPush } from '../../core/outgoing-push.ts'
+import type { EventPush, OutgoingPush } from '../../core/outgoing-push.ts'
 import type { Cancel, Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
-import { type DashboardPush, DashboardRequest, type SubscribedFrame } from '../../protocol/dashboard.ts'
+import {
+  type ChangesFrame,
+  type DashboardPush,
+  DashboardRequest,
+  type SubscribedFrame,
+} from '../../protocol/dashboard.ts'
 import {
   DASHBOARD_BACKLOG_BYTES_MAX,
   DASHBOARD_FRAME_BYTES_MAX,
@@ -21,13 +27,15 @@ import {
 import { createChecker, parseJson } from '../../protocol/parse.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { CLOSE } from './bounded-sender.ts'
+import { ChangedTickets } from './changed-tickets.ts'
 import {
+  type DashboardForm,
   DashboardSocket,
   type DashboardSocketData,
   type EncodedPush,
   runTopic,
-  TOPIC_ALL,
   TOPIC_EVENTS,
+  TOPIC_OF,
 } from './dashboard-socket.ts'
 import type { SocketGroup } from './socket-group.ts'
 import type { Upgrade } from './upgrade.ts'
@@ -66,6 +74,8 @@ class ServedDashboards implements DashboardSockets {
   readonly #awaitingHello = new Set<DashboardSocket>()
   /** By run id, the number of subscribers; nothing is published for a run without any. */
   readonly #subscriberCounts = new Map<string, number>()
+  /** Since the first socket that is sent what has changed. */
+  #tickets: ChangedTickets | undefined
   /** The host makes no pushes while nobody listens. */
   #stopListening: Cancel | undefined
 
@@ -91,6 +101,7 @@ class ServedDashboards implements DashboardSockets {
   stop(): void {
     this.#stopListening?.()
     this.#stopListening = undefined
+    this.#tickets = undefined
   }
 
   hasCapacity(): boolean {
@@ -113,7 +124,7 @@ class ServedDashboards implements DashboardSockets {
     try {
       // Nothing happens between this and the hello, which has all that is on disk: every later commit is pushed.
       this.#stopListening ??= this.#options.hostApi.onPush((push) => this.#publish(push))
-      dashboard.sendHello(JSON.stringify(this.#options.hostApi.hello()))
+      dashboard.sendHello(JSON.stringify(this.#helloOf(dashboard)))
       const attention: DashboardPush = { type: 'attention', ...this.#options.hostApi.attention() }
       if (dashboard.isLive) dashboard.sender.send(JSON.stringify(attention))
       else {
@@ -124,6 +135,13 @@ class ServedDashboards implements DashboardSockets {
       this.#options.log.error({ err }, 'could not send the hello to a dashboard')
       dashboard.sender.closeAfterDrain(CLOSE.failed, SERVICE_FAILED)
     }
+  }
+
+  #helloOf({ form }: DashboardSocket): object {
+    const { hostApi } = this.#options
+    if (form === 'whole') return hostApi.hello()
+    this.#tickets ??= new ChangedTickets(hostApi.tickets())
+    return hostApi.changesHello()
   }
 
   #onClose(dashboard: DashboardSocket): void {
@@ -179,12 +197,36 @@ class ServedDashboards implements DashboardSockets {
   }
 
   #publish(push: OutgoingPush): void {
-    const runId = push.type === 'run-event' ? push.runId : undefined
-    const encoded = { runId, text: push.type === 'run-event' ? push.json : Buffer.from(JSON.stringify(push)) }
-    this.#app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, encoded.text)
-    if (runId !== undefined && this.#subscriberCounts.has(runId))
-      this.#app.publish(runTopic(runId), encoded.text)
-    for (const dashboard of this.#awaitingHello) this.#queuePush(dashboard, encoded)
+    if (push.type === 'run-event') {
+      this.#publishEvent(push)
+      return
+    }
+    const changes = this.#changesOf(push)
+    const text = this.#publishTo('whole', () => Buffer.from(JSON.stringify(push)))
+    if (changes !== undefined)
+      this.#publishTo('changes', () => (changes === push && text) || Buffer.from(JSON.stringify(changes)))
+  }
+
+  #publishEvent({ runId, json }: EventPush): void {
+    this.#app.publish(TOPIC_EVENTS, json)
+    if (this.#subscriberCounts.has(runId)) this.#app.publish(runTopic(runId), json)
+    for (const dashboard of this.#awaitingHello) this.#queuePush(dashboard, { runId, text: json })
+  }
+
+  /** Returns the text, unless there is no socket of this form. */
+  #publishTo(form: DashboardForm, encode: () => Uint8Array): Uint8Array | undefined {
+    if (![...this.#dashboards].some((dashboard) => dashboard.form === form)) return undefined
+    const text = encode()
+    this.#app.publish(TOPIC_OF[form], text)
+    for (const dashboard of this.#awaitingHello)
+      if (dashboard.form === form) this.#queuePush(dashboard, { runId: undefined, text })
+    return text
+  }
+
+  /** Undefined when nothing has changed. */
+  #changesOf(push: Exclude<OutgoingPush, EventPush>): ChangesFrame | undefined {
+    if (push.type === 'run-updated') return { type: 'runs-changed', changed: [push.run], removed: [] }
+    return push.type === 'tickets' ? this.#tickets?.compare(push.tickets) : push
   }
 
   #queuePush(dashboard: DashboardSocket, encoded: EncodedPush): void {

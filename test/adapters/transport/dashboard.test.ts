@@ -1,5 +1,5 @@
 /** The dashboard socket: pushes, subscriptions and limits. */
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
@@ -12,7 +12,7 @@ import {
 } from '../../../protocol/limits.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
-import { fakeRun } from '../../support/fake-host-api.ts'
+import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
 import { createRawClient } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
@@ -42,6 +42,82 @@ test('hello comes first, then what needs a person, then every push in order', as
   const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
   for (const push of pushes) hostApi.push(push)
   expect(await client.firstFrames(8)).toEqual([hostApi.helloAnswer, attention, ...pushes])
+})
+
+describe('a socket that asks for changes', () => {
+  const ONE = { ...fakeTicket('ENG-1'), id: 'one' }
+  const TWO = { ...fakeTicket('ENG-2'), id: 'two' }
+
+  test('gets a hello without lists, the runs that changed, and every other push as it is', async () => {
+    const { hostApi, port } = await openTestServer()
+    const client = connectSocket(port, '/ws?changes=1')
+    await client.opened
+    const run = fakeRun('run-1', 'running')
+    hostApi.push({ type: 'run-updated', run })
+    for (const push of [event('run-1', 0), workers, config, tracker]) hostApi.push(push)
+    const { runs: _, tickets: __, ...hello } = hostApi.helloAnswer
+    expect(await client.firstFrames(7)).toEqual([
+      hello,
+      attention,
+      { type: 'runs-changed', changed: [run], removed: [] },
+      event('run-1', 0),
+      workers,
+      config,
+      tracker,
+    ])
+  })
+
+  test('gets of the tickets those that changed since the list before, beside one that gets all', async () => {
+    const { hostApi, port } = await openTestServer()
+    hostApi.tickets = () => [ONE, TWO]
+    const [changes, whole] = [connectSocket(port, '/ws?changes=1'), connectSocket(port)]
+    await Promise.all([changes.firstFrames(2), whole.firstFrames(2)])
+    const edited = { ...TWO, title: 'Another title' }
+    const lists = [[ONE, TWO], [ONE, edited], [edited]]
+    for (const tickets of lists) hostApi.push({ type: 'tickets', tickets })
+    hostApi.push(tracker)
+    expect((await whole.firstFrames(6)).slice(2)).toEqual([
+      ...lists.map((tickets) => ({ type: 'tickets', tickets })),
+      tracker,
+    ])
+    expect((await changes.firstFrames(5)).slice(2)).toEqual([
+      { type: 'tickets-changed', changed: [edited], removed: [] },
+      { type: 'tickets-changed', changed: [], removed: ['one'] },
+      tracker,
+    ])
+  })
+
+  test('is sent at most 4 kB for one ticket of 10,000', async () => {
+    const { hostApi, port } = await openTestServer()
+    const list = Array.from({ length: 10_000 }, (_, at) => ({ ...fakeTicket(`ENG-${at}`), id: `id-${at}` }))
+    hostApi.tickets = () => list
+    const client = connectSocket(port, '/ws?changes=1')
+    await client.firstFrames(2)
+    const tickets = list.map((ticket) => ({ ...ticket }))
+    hostApi.push({
+      type: 'tickets',
+      tickets: tickets.with(7_000, { ...fakeTicket('ENG-7000'), id: 'id-7000' }),
+    })
+    const [, , frame] = await client.firstFrames(3)
+    expect(JSON.stringify(frame).length).toBeLessThan(4_000)
+    expect(frame).toMatchObject({ type: 'tickets-changed', changed: [{ identifier: 'ENG-7000' }] })
+  })
+
+  test.each(['/ws?changes=0', '/ws?changes', '/ws?change=1'])('does not ask with %s', async (path) => {
+    const { port } = await openTestServer()
+    await expect(connectSocket(port, path).opened).rejects.toThrow()
+  })
+
+  test('keeps its form behind a hello that is read late', async () => {
+    const { hostApi, port } = await openTestServer()
+    const linearStatus = { state: 'auth-error', error: 'x'.repeat(4 * DASHBOARD_BACKLOG_BYTES_MAX) } as const
+    hostApi.helloAnswer = { ...hostApi.helloAnswer, linearStatus }
+    const client = connectSocket(port, '/ws?changes=1')
+    await client.opened
+    hostApi.push({ type: 'run-updated', run: fakeRun('run-1', 'running') })
+    const types = (await client.firstFrames(3)).map(({ type }) => type)
+    expect(types).toEqual(['hello', 'attention', 'runs-changed'])
+  })
 })
 
 test('the push of an event is sent as its JSON', async () => {
