@@ -24,7 +24,6 @@ import {
   waitingReason,
 } from '../../core/tickets/blockers.ts'
 import { isSameName } from '../../core/tickets/names.ts'
-import { compareTickets } from '../../core/tickets/order.ts'
 import { withRepo } from '../../core/tickets/repo.ts'
 import {
   observedAfter,
@@ -40,6 +39,7 @@ import { TicketListing } from '../../core/tickets/ticket-listing.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import { compareTickets } from '../../protocol/ticket-order.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StoredCollection } from '../runtime/stored-collection.ts'
 import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'

@@ -4,8 +4,9 @@
  * Runs with equal needs share a line, and each worker has one for the follow-ups whose sandbox it holds. A line whose
  * workers are busy is passed over as a whole. A heap holds the runs; removed entries stay in it until they reach the top.
  */
-import { priorityRank } from '../../core/tickets/order.ts'
+
 import type { Ticket } from '../../protocol/run.ts'
+import { priorityRank } from '../../protocol/ticket-order.ts'
 import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
 
 /** Names the workers that can take a run. */

@@ -5,8 +5,8 @@
  * waits for something else (a blocker, an unmapped repository) stands in no line until it is added again.
  */
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
-import { priorityRank } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import { priorityRank } from '../../protocol/ticket-order.ts'
 import { type LineName, precedes, type QueueEntry, QueueLine } from './queue-line.ts'
 import { QueueWalk } from './queue-walk.ts'
 

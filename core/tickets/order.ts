@@ -1,23 +1,4 @@
-/**
- * Orders tickets: the more urgent first, then the older, then the smaller id.
- *
- * The order is total, so the queue does not depend on the order of a tracker's listing. Texts are compared by code
- * units: all instants have one form, and a locale-dependent order would differ between machines.
- */
-import type { Ticket } from '../../protocol/run.ts'
-
-/** Returns 0 (urgent) to 3 (low), and 4 for tickets without a priority. */
-export function priorityRank(priority: Ticket['priority']): number {
-  return priority === 0 ? 4 : priority - 1
-}
-
-export function compareTickets(a: Ticket, b: Ticket): number {
-  return (
-    priorityRank(a.priority) - priorityRank(b.priority) ||
-    compareTexts(a.createdAt, b.createdAt) ||
-    compareTexts(a.id, b.id)
-  )
-}
+/** `replaceInOrder` keeps an ordered list in its order. */
 
 /**
  * Returns an ordered list with some items removed and others added. `ordered` is left as it is, and holds every removed
@@ -51,9 +32,4 @@ function placeOf<T>(item: T, ordered: readonly T[], compare: (a: T, b: T) => num
     else until = middle
   }
   return from
-}
-
-function compareTexts(a: string, b: string): number {
-  if (a === b) return 0
-  return a < b ? -1 : 1
 }

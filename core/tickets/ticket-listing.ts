@@ -5,12 +5,13 @@
  * One changed ticket costs one ticket: eligibility is judged, and the order mended, for the changed tickets only.
  */
 import type { Ticket } from '../../protocol/run.ts'
+import { compareTickets } from '../../protocol/ticket-order.ts'
 import type { TrackedTicket } from '../ports.ts'
 import { BlockerIndex, findAffectedNames } from './blocker-index.ts'
 import { findTicket, forgetIdentifiers, type TicketsById } from './blockers.ts'
 import { compareListings, type ListingComparison } from './compare-listings.ts'
 import { type EligibilityRules, isEligible } from './eligibility.ts'
-import { compareTickets, replaceInOrder } from './order.ts'
+import { replaceInOrder } from './order.ts'
 
 export interface ListingChange {
   /** Ids of the tickets that appeared, changed or left. */

@@ -5,8 +5,8 @@ import { GRANTS_PER_COMMIT_MAX, Scheduler, type SchedulerPorts } from '../../../
 import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import { placeRun } from '../../../core/fleet/placement.ts'
 import { sandboxHolder } from '../../../core/run/follow-up.ts'
-import { compareTickets } from '../../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
+import { compareTickets } from '../../../protocol/ticket-order.ts'
 import { aRun, T0 } from '../../rules/run/runs.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 

@@ -1,8 +1,9 @@
 /** Tests of the queue's order: priority 1, 2, 3, 4, 0, then age. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { compareTickets, priorityRank, replaceInOrder } from '../../../core/tickets/order.ts'
+import { replaceInOrder } from '../../../core/tickets/order.ts'
 import type { Ticket } from '../../../protocol/run.ts'
+import { compareTickets, priorityRank } from '../../../protocol/ticket-order.ts'
 import { sampleTicket } from './samples.ts'
 
 const anyTicket = fc

@@ -9,9 +9,9 @@ import {
   waitingReason,
 } from '../../../core/tickets/blockers.ts'
 import { type EligibilityRules, isEligible } from '../../../core/tickets/eligibility.ts'
-import { compareTickets } from '../../../core/tickets/order.ts'
 import { TicketListing } from '../../../core/tickets/ticket-listing.ts'
 import type { Ticket } from '../../../protocol/run.ts'
+import { compareTickets } from '../../../protocol/ticket-order.ts'
 import { tracked } from './samples.ts'
 
 const rules: EligibilityRules = { states: ['Todo'], labels: [], projects: [], assignees: [] }
