@@ -63,12 +63,16 @@ const TERMINAL_POLICY = POLICY.replace("style-src 'self'", "style-src 'self' 'un
 
 const HEADERS: Headers = [
   ['x-content-type-options', 'nosniff'],
-  ['referrer-policy', 'no-referrer'],
-  ['cross-origin-opener-policy', 'same-origin'],
   ['cross-origin-resource-policy', 'same-origin'],
 ]
-/** The name of a file in this folder changes with its content. */
+/** Headers of documents and workers alone. A page loads dozens of small scripts, and these lines are longer than most of them. */
+const DOCUMENT_HEADERS: Headers = [
+  ['referrer-policy', 'no-referrer'],
+  ['cross-origin-opener-policy', 'same-origin'],
+]
+/** Scripts and styles that documents load. The name of a file in this folder changes with its content. */
 const HASHED_FOLDER = 'assets/'
+const FOR_EVER = 'public, max-age=31536000, immutable'
 
 export class PageFiles {
   readonly #files = new Map<string, PageFile>()
@@ -117,11 +121,14 @@ function compressedForms(forms: ReadonlyMap<string, FileForm>, name: string): Ma
 }
 
 function headersOf(name: string): Headers {
+  const type = ['content-type', TYPES[extname(name)] ?? 'application/octet-stream'] as const
+  if (name.startsWith(HASHED_FOLDER)) return [type, ['cache-control', FOR_EVER], ...HEADERS]
   return [
-    ['content-type', TYPES[extname(name)] ?? 'application/octet-stream'],
-    ['cache-control', name.startsWith(HASHED_FOLDER) ? 'public, max-age=31536000, immutable' : 'no-cache'],
+    type,
+    ['cache-control', 'no-cache'],
     ['content-security-policy', name === TERMINAL ? TERMINAL_POLICY : POLICY],
     ...HEADERS,
+    ...DOCUMENT_HEADERS,
   ]
 }
 
