@@ -21,7 +21,7 @@ test(
     await signIn(page, host)
     await page.goto(`${host.origin}/runs`)
     const total = host.hostApi.runsById.size
-    await page.getByRole('table', { name: `${total.toLocaleString('en-US')} runs` }).waitFor(SLOW)
+    await page.getByText(`${total.toLocaleString('en-US')} runs`, { exact: true }).waitFor(SLOW)
     await page.getByRole('searchbox', { name: 'Search the runs' }).fill('ENG-11999')
     await page.getByRole('link', { name: 'Describe worker pairing' }).first().waitFor(SLOW)
     await page.goto(`${host.origin}/tickets`)

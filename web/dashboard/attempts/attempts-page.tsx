@@ -1,4 +1,5 @@
 /** Two attempts of a run side by side: how each went, what it cost, and its part of the log. */
+
 import { useMemo } from 'preact/hooks'
 import { readEvents } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -8,8 +9,8 @@ import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { address, changeQuery, navigate } from '../../router.ts'
 import { runAddress } from '../addresses.ts'
 import type { PageProps } from '../pages.ts'
+import { loadRun } from '../state/add-runs.ts'
 import { connection } from '../state/host.ts'
-import { loadRun } from '../state/live.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { AttemptColumn } from './attempt-column.tsx'

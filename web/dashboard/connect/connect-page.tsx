@@ -57,7 +57,7 @@ const UNKNOWN_STORAGE = { installed: true, loggedIn: false, bucket: '', publicBa
 function lossOf({ provider, title }: Account, unfinished: readonly Run[], settings: AgentSettings): string {
   switch (provider) {
     case 'tracker':
-      return `${countOf(tickets.value.length, 'eligible ticket')} can no longer become a run. ${goOn(unfinished.length)} without moving their tickets.`
+      return `${countOf(tickets.value?.length ?? tracker.value.eligible ?? 0, 'eligible ticket')} can no longer become a run. ${goOn(unfinished.length)} without moving their tickets.`
     case 'codehost':
       return `${countOf(unfinished.length, 'unfinished run')} cannot push, and ${arePullsRead.value ? countOf(totals.value.openPulls, 'open pull request') : 'open pull requests'} cannot be read, reviewed or merged here.`
     case 'storage':

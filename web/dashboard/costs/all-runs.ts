@@ -1,7 +1,8 @@
 /** Reads every run that the host has, page by page, because an old run may have cost something of late. */
+
 import { useRef } from 'preact/hooks'
+import { addRuns } from '../state/add-runs.ts'
 import { host } from '../state/host.ts'
-import { addRuns } from '../state/records.ts'
 import { type Request, useRequest } from '../state/use-request.ts'
 
 const PAGE = 500

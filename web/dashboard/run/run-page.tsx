@@ -1,4 +1,5 @@
 /** The page of a run: what it does, how it got there, what it says, what it costs, and what can be done with it. */
+
 import { HostRefusal } from '../../../client/errors.ts'
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -13,7 +14,7 @@ import { runAddress } from '../addresses.ts'
 import { openInspector } from '../open-inspector.ts'
 import type { PageProps } from '../pages.ts'
 import { type RunActs, runActs } from '../runs/run-acts.ts'
-import { loadRun } from '../state/live.ts'
+import { loadRun } from '../state/add-runs.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { LogPanel } from './log/log-panel.tsx'

@@ -11,13 +11,14 @@ import { now } from '../../elements/moments.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { address } from '../../router.ts'
 import { midnightBefore } from '../../text/days.ts'
+import { addRuns } from '../state/add-runs.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
-import { addRuns, config, runs } from '../state/records.ts'
+import { config, runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { type AskedRuns, askedOf, type ListedRuns, shownRuns, withFirstPage } from './run-rows.ts'
 
-const PAGE = 100
+const PAGE = 50
 /** Words are typed letter by letter. */
 const TYPING_MS = 150
 

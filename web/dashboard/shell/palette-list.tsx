@@ -12,6 +12,7 @@ import { showError } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
 import { runs, tickets } from '../state/records.ts'
+import { readTickets } from '../state/tickets.ts'
 import { matchWords } from './match-words.ts'
 
 const FOUND_MAX = 8
@@ -69,6 +70,7 @@ export function PaletteList({ acts, close }: PaletteListProps) {
           autofocus
           onInput={(event) => {
             typed.value = event.currentTarget.value
+            readTickets()
             chosen.value = 0
           }}
           onKeyDown={onKeyDown}
@@ -180,7 +182,7 @@ function* records(): Generator<Act> {
       group: 'Runs',
       act: () => navigate(runAddress(id)),
     }
-  for (const { id, identifier, title } of tickets.value)
+  for (const { id, identifier, title } of tickets.value ?? [])
     yield {
       id: `ticket ${id}`,
       title: `${identifier} ${title}`,

@@ -2,7 +2,7 @@
 import type { IconName } from '../../elements/icon.tsx'
 import type { PlaceName } from '../pages.ts'
 import { totals } from '../state/current-totals.ts'
-import { arePullsRead, tickets } from '../state/records.ts'
+import { arePullsRead, tickets, tracker } from '../state/records.ts'
 
 export interface NavigationPlace {
   readonly name: PlaceName
@@ -47,7 +47,7 @@ export const PLACES: readonly NavigationPlace[] = [
     to: '/tickets',
     icon: 'tickets',
     keys: 'g t',
-    count: () => tickets.value.length,
+    count: () => tickets.value?.length ?? tracker.value.eligible ?? 0,
   },
   { name: 'fleet', title: 'Fleet', to: '/fleet', icon: 'fleet', keys: 'g f', isInBar: true },
   { name: 'costs', title: 'Costs', to: '/costs', icon: 'costs', keys: 'g c' },

@@ -4,12 +4,13 @@
  * Frames are applied once for each frame of the screen. A page that was asleep dials again, because its socket may be
  * dead without knowing it.
  */
+
 import { signal } from '@preact/signals'
-import { DashboardFeed } from '../../../client/dashboard-feed.ts'
-import type { DashboardFrame } from '../../../protocol/dashboard.ts'
+import { ChangesFeed } from '../../../client/dashboard-feed.ts'
+import type { ChangesFrame, DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { connection, host } from './host.ts'
-import { addRuns, applyFrames, attention, health, runs, setAttention } from './records.ts'
+import { applyFrames, attention, health, setAttention } from './records.ts'
 
 export type LiveState =
   | { readonly state: 'connecting' }
@@ -26,7 +27,7 @@ export type LiveState =
 export const live = signal<LiveState>({ state: 'connecting' })
 
 /** Called with each frame that the page did not apply itself: events of runs and subscriptions. */
-type FrameListener = (frame: DashboardFrame) => void
+type FrameListener<F> = (frame: F) => void
 
 const FIRST_RETRY_MS = 1_000
 /** A timer that comes so late shows that the machine was asleep. */
@@ -36,18 +37,25 @@ const UNAUTHORIZED = 401
 /** Without a subscription the host would send the events of all runs. No run has this id. */
 const NO_RUN = 'none'
 
-let feed: DashboardFeed | undefined
+let feed: ChangesFeed | undefined
 let retry: ReturnType<typeof setTimeout> | undefined
 /** When the page was last up to date, while it is not. */
 let lostAt: number | undefined
-const listeners = new Set<FrameListener>()
+const listeners = new Set<FrameListener<ChangesFrame>>()
 const subscriptions = new Map<string, number>()
-let waiting: DashboardFrame[] = []
+let waiting: ChangesFrame[] = []
 
 /** Receives the events of a run, and the answer to its subscription, until the returned function is called. */
-export function watchRun(runId: string, onFrame: FrameListener): () => void {
-  const listener: FrameListener = (frame) => {
-    if (runOf(frame) === runId) onFrame(frame)
+export function watchRun(runId: string, onFrame: FrameListener<DashboardFrame>): () => void {
+  const listener: FrameListener<ChangesFrame> = (frame) => {
+    if (frame.type === 'runs-changed') {
+      const run = frame.changed.find(({ id }) => id === runId)
+      if (run !== undefined) onFrame({ type: 'run-updated', run })
+    } else if (
+      (frame.type === 'run-event' && (frame.event as RunEvent).runId === runId) ||
+      (frame.type === 'subscribed' && frame.runId === runId)
+    )
+      onFrame(frame)
   }
   listeners.add(listener)
   const count = (subscriptions.get(runId) ?? 0) + 1
@@ -64,17 +72,8 @@ export function watchRun(runId: string, onFrame: FrameListener): () => void {
   }
 }
 
-const runOf = (frame: DashboardFrame): string | undefined =>
-  frame.type === 'run-event'
-    ? (frame.event as RunEvent).runId
-    : frame.type === 'subscribed'
-      ? frame.runId
-      : frame.type === 'run-updated'
-        ? frame.run.id
-        : undefined
-
 /** Receives every frame, such as the steps of a provisioning. */
-export function watchFrames(onFrame: FrameListener): () => void {
+export function watchFrames(onFrame: FrameListener<ChangesFrame>): () => void {
   listeners.add(onFrame)
   return () => void listeners.delete(onFrame)
 }
@@ -109,7 +108,7 @@ function openFeed(): void {
   clearTimeout(retry)
   // A person may have asked for it during the pause.
   if (feed !== undefined) return
-  feed = new DashboardFeed(connection, {
+  feed = new ChangesFeed(connection, {
     onFrame: receive,
     onLive,
     onLost: (reason) => {
@@ -175,7 +174,7 @@ async function isSignedIn(): Promise<boolean | undefined> {
   return response && response.status !== UNAUTHORIZED
 }
 
-function receive(frame: DashboardFrame): void {
+function receive(frame: ChangesFrame): void {
   if (waiting.length === 0) afterPaint(applyWaiting)
   waiting.push(frame)
 }
@@ -191,10 +190,4 @@ function applyWaiting(): void {
   waiting = []
   applyFrames(frames)
   for (const frame of frames) for (const listener of [...listeners]) listener(frame)
-}
-
-/** Reads a run that the hello did not contain. */
-export async function loadRun(id: string): Promise<void> {
-  const before = runs.peek()
-  addRuns([await host.readRun({ id })], before)
 }

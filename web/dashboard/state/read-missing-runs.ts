@@ -1,20 +1,28 @@
 /**
- * Reads the runs that a hello leaves out and the pages tell of: those that ended today, those with an open pull request,
- * and those that need a person.
+ * Reads the runs that the page shows beside those that change: the unfinished ones and the newest that ended, then those
+ * that ended today, those with an open pull request, and those that need a person.
  *
  * Requests follow one another, and each hello begins anew. The first load does not contain this file.
  */
-import { effect } from '@preact/signals'
-import { readFinishedSince } from '../../../client/read-finished-since.ts'
+
+import { batch, effect } from '@preact/signals'
+import { hasEnded } from '../../../client/run-events.ts'
 import type { AttentionItem } from '../../../protocol/attention.ts'
+import type { Run } from '../../../protocol/run.ts'
+import type { RunListQuery } from '../../../protocol/run-query.ts'
 import { midnightBefore } from '../../text/days.ts'
+import { addRuns, loadRun } from './add-runs.ts'
 import { host } from './host.ts'
-import { loadRun } from './live.ts'
-import { addRuns, arePullsRead, attention, hellos, isTodayRead, runs } from './records.ts'
+import { arePullsRead, attention, hellos, isLoaded, isTodayRead, runs } from './records.ts'
 
 /** More entries than a person reads. */
 const NAMED_MAX = 200
 const PAGE = 200
+/** The overview shows a dozen, and the palette finds them all. */
+const ENDED_MAX = 100
+const RETRY_MS = 1_000
+const UNFINISHED: Run['status'][] = ['queued', 'preparing', 'running', 'finalizing']
+const ENDED: Run['status'][] = ['completed', 'failed', 'cancelled']
 
 export function readMissingRuns(): void {
   effect(() => {
@@ -26,14 +34,21 @@ export function readMissingRuns(): void {
 }
 
 async function readAfterHello(signal: AbortSignal): Promise<void> {
+  isTodayRead.value = false
+  arePullsRead.value = false
+  while (!(await readRecent(signal).catch(() => false))) {
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    if (signal.aborted) return
+  }
   if (!isTodayRead.peek()) {
     // A request that fails leaves the counts marked; the next connection asks again.
-    const isRead = await readToday(signal).catch(() => false)
+    const today = new Date(midnightBefore(Date.now(), 0)).toISOString()
+    const isRead = await readAll({ endedSince: today }, signal).catch(() => false)
     if (signal.aborted) return
     isTodayRead.value = isRead
   }
   if (!arePullsRead.peek()) {
-    const isRead = await readOpenPulls(signal).catch(() => false)
+    const isRead = await readAll({ prState: ['open', 'draft'] }, signal).catch(() => false)
     if (signal.aborted) return
     arePullsRead.value = isRead
   }
@@ -45,24 +60,47 @@ async function readAfterHello(signal: AbortSignal): Promise<void> {
   signal.addEventListener('abort', stop)
 }
 
-function readToday(signal: AbortSignal): Promise<boolean> {
-  let before = runs.peek()
-  const onPage = (page: Parameters<typeof addRuns>[0]): void => {
-    if (signal.aborted) return
-    addRuns(page, before)
-    before = runs.peek()
-  }
-  return readFinishedSince(host, midnightBefore(Date.now(), 0), onPage, { signal })
+/** Ended runs that are known stay, since pages may have asked for them. Returns false when it was aborted. */
+async function readRecent(signal: AbortSignal): Promise<boolean> {
+  const before = runs.peek()
+  const [unfinished, ended] = await Promise.all([
+    readUnfinished(signal),
+    host.listRuns({ status: ENDED, limit: ENDED_MAX }, { signal }),
+  ])
+  if (signal.aborted) return false
+  batch(() => {
+    const now = runs.peek()
+    // A run that was pushed meanwhile is newer than the answer.
+    const isPushed = (id: string): boolean => now.get(id) !== before.get(id)
+    const kept = [...now.values()].filter((run) => hasEnded(run) || isPushed(run.id))
+    const read = [...ended, ...unfinished].filter(({ id }) => !isPushed(id))
+    runs.value = new Map([...kept, ...read].map((run) => [run.id, run]))
+    const hasAll = ended.length < ENDED_MAX
+    isTodayRead.value = hasAll
+    arePullsRead.value = hasAll
+    isLoaded.value = true
+  })
+  return true
 }
 
-async function readOpenPulls(signal: AbortSignal): Promise<boolean> {
+async function readUnfinished(signal: AbortSignal): Promise<Run[]> {
+  const read: Run[] = []
+  for (;;) {
+    const last = read.at(-1)?.id
+    const place = last === undefined ? {} : { before: last }
+    const page = await host.listRuns({ status: UNFINISHED, limit: PAGE, ...place }, { signal })
+    read.push(...page)
+    if (page.length < PAGE) return read
+  }
+}
+
+async function readAll(query: RunListQuery, signal: AbortSignal): Promise<boolean> {
   let last: string | undefined
   for (;;) {
     const before = runs.peek()
-    const page = await host.listRuns(
-      { prState: ['open', 'draft'], limit: PAGE, ...(last === undefined ? {} : { before: last }) },
-      { signal },
-    )
+    const place = last === undefined ? {} : { before: last }
+    const page = await host.listRuns({ ...query, limit: PAGE, ...place }, { signal })
+    if (signal.aborted) return false
     addRuns(page, before)
     last = page.at(-1)?.id
     if (page.length < PAGE) return true

@@ -1,21 +1,20 @@
 /**
  * The records that the host has sent, one of each thing, from which every page draws.
  *
- * A hello replaces what it contains; runs that ended earlier stay, since pages may have asked for them.
+ * A hello replaces what it contains. Runs and tickets are asked for by those who show them, and change by pushes.
  */
 import { batch, signal } from '@preact/signals'
-import { hasEnded } from '../../../client/run-events.ts'
 import type { AttentionItem, AttentionResponse } from '../../../protocol/attention.ts'
-import type { DashboardFrame, HelloFrame } from '../../../protocol/dashboard.ts'
-import { HELLO_FINISHED_RUNS } from '../../../protocol/limits.ts'
+import type { ChangesFrame, ChangesHello } from '../../../protocol/dashboard.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import type { HealthResponse, WorkerView } from '../../../protocol/worker.ts'
 
 export const runs = signal<ReadonlyMap<string, Run>>(new Map())
-export const tickets = signal<readonly Ticket[]>([])
+/** Undefined until a page has asked for the eligible tickets. */
+export const tickets = signal<readonly Ticket[] | undefined>(undefined)
 export const workers = signal<readonly WorkerView[]>([])
-export const config = signal<HelloFrame['config'] | undefined>(undefined)
+export const config = signal<ChangesHello['config'] | undefined>(undefined)
 export const tracker = signal<TrackerStatus>({ state: 'disconnected' })
 export const attention = signal<readonly AttentionItem[]>([])
 /** How many older items the list leaves out. */
@@ -23,7 +22,7 @@ export const attentionMore = signal(0)
 /** Whether the host has said what needs a person; before it, an empty list means nothing. */
 export const isAttentionRead = signal(false)
 export const health = signal<HealthResponse | undefined>(undefined)
-/** Whether the first hello has come; before it, empty lists mean nothing. */
+/** Whether the runs of the first hello are read; before it, empty lists mean nothing. */
 export const isLoaded = signal(false)
 /** How many hellos have come. */
 export const hellos = signal(0)
@@ -33,37 +32,27 @@ export const isTodayRead = signal(false)
 export const arePullsRead = signal(false)
 
 /** Applies frames in their order, with one change of the page. */
-export function applyFrames(frames: readonly DashboardFrame[]): void {
+export function applyFrames(frames: readonly ChangesFrame[]): void {
   batch(() => {
     let changed: Map<string, Run> | undefined
     for (const frame of frames) {
-      if (frame.type === 'hello') changed = applyHello(frame, changed ?? runs.value)
-      else if (frame.type === 'run-updated') {
+      if (frame.type === 'runs-changed') {
         changed ??= new Map(runs.value)
-        changed.set(frame.run.id, frame.run)
+        for (const run of frame.changed) changed.set(run.id, run)
+        for (const id of frame.removed) changed.delete(id)
       } else applyOther(frame)
     }
     if (changed !== undefined) runs.value = changed
   })
 }
 
-function applyHello(hello: HelloFrame, before: ReadonlyMap<string, Run>): Map<string, Run> {
-  tickets.value = hello.tickets
-  workers.value = hello.workers
-  config.value = hello.config
-  tracker.value = hello.linearStatus
-  isLoaded.value = true
-  const hasAll = hello.runs.filter(hasEnded).length < HELLO_FINISHED_RUNS
-  isTodayRead.value = hasAll
-  arePullsRead.value = hasAll
-  hellos.value += 1
-  const ended = [...before].filter(([, run]) => hasEnded(run))
-  return new Map([...ended, ...hello.runs.map((run) => [run.id, run] as const)])
-}
-
-function applyOther(frame: DashboardFrame): void {
-  if (frame.type === 'tickets') tickets.value = frame.tickets
-  else if (frame.type === 'workers') workers.value = frame.workers
+function applyOther(frame: ChangesFrame): void {
+  if (frame.type === 'hello') {
+    workers.value = frame.workers
+    config.value = frame.config
+    tracker.value = frame.linearStatus
+    hellos.value += 1
+  } else if (frame.type === 'workers') workers.value = frame.workers
   else if (frame.type === 'config') config.value = frame.config
   else if (frame.type === 'linear-status') tracker.value = frame.linearStatus
   else if (frame.type === 'attention') setAttention(frame)
@@ -75,15 +64,4 @@ export function setAttention({ items, more = 0 }: AttentionResponse): void {
     attentionMore.value = more
     isAttentionRead.value = true
   })
-}
-
-/**
- * Adds runs that a request has read; what was pushed meanwhile is newer than the answer.
- *
- * @param before the records when the request began; without them only what is missing is added
- */
-export function addRuns(read: readonly Run[], before?: ReadonlyMap<string, Run>): void {
-  const changed = new Map(runs.value)
-  for (const run of read) if (changed.get(run.id) === before?.get(run.id)) changed.set(run.id, run)
-  runs.value = changed
 }

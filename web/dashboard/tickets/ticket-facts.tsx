@@ -66,7 +66,7 @@ const Fact = ({ name, children }: { readonly name: string; readonly children: Co
 )
 
 function Blocker({ id }: { readonly id: string }) {
-  const ticket = tickets.value.find((each) => each.id === id)
+  const ticket = tickets.value?.find((each) => each.id === id)
   return (
     <div>
       <a href={ticketAddress(id)} title={ticket?.title}>

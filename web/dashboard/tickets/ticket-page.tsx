@@ -16,6 +16,7 @@ import { Markdown } from '../markdown/markdown.tsx'
 import type { PageProps } from '../pages.ts'
 import { host } from '../state/host.ts'
 import { runs, tickets, tracker } from '../state/records.ts'
+import { useTickets } from '../state/tickets.ts'
 import { useRequest } from '../state/use-request.ts'
 import { askForRun } from './run-ticket.tsx'
 import { TicketFacts } from './ticket-facts.tsx'
@@ -25,7 +26,8 @@ import { TicketRuns } from './ticket-runs.tsx'
 const NOT_FOUND = 404
 
 export function TicketPage({ params: { id = '' } }: PageProps) {
-  const known = tickets.value.find((ticket) => ticket.id === id || ticket.identifier === id)
+  useTickets()
+  const known = tickets.value?.find((ticket) => ticket.id === id || ticket.identifier === id)
   const live = [...runs.value.values()].filter(({ ticket }) => ticket.id === (known?.id ?? id))
   // A change of its runs, its text or its eligibility may change what the host says.
   const version = [
@@ -134,8 +136,8 @@ const NoTicket = ({ id }: { readonly id: string }) => (
         </a>
       }
     >
-      It is neither among the {countOf(tracker.value.seen ?? tickets.value.length, 'ticket')} of the last poll
-      nor has it a run.
+      It is neither among the {countOf(tracker.value.seen ?? tickets.value?.length ?? 0, 'ticket')} of the
+      last poll nor has it a run.
     </Empty>
   </>
 )

@@ -14,6 +14,7 @@ import { address, navigate } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
 import { ticketAddress } from '../addresses.ts'
 import { config, isLoaded, runs, tickets, tracker } from '../state/records.ts'
+import { useTickets } from '../state/tickets.ts'
 import { pollSentence } from '../tracker-words.ts'
 import { askForTicket } from './create-ticket.tsx'
 import { NoTicketFits, NoTickets } from './no-tickets.tsx'
@@ -33,7 +34,9 @@ const NARROW = 720
 const NARROW_ROW = 76
 
 export function TicketsPage() {
-  const rows = useComputed(() => ticketRowsOf(tickets.value, runs.value.values()))
+  useTickets()
+  const isRead = tickets.value !== undefined && isLoaded.value
+  const rows = useComputed(() => ticketRowsOf(tickets.value ?? [], runs.value.values()))
   const filter = useComputed(() => filterOf(address.value.query))
   const shown = useComputed(() => filterTickets(rows.value, filter.value))
   const chosen = useSignal<number | undefined>(undefined)
@@ -58,18 +61,18 @@ export function TicketsPage() {
     <>
       <PageHead
         title="Tickets"
-        beside={isLoaded.value && <LastPoll />}
+        beside={isRead && <LastPoll />}
         acts={
           <Button kind="primary" act={() => askForTicket()}>
             Create ticket
           </Button>
         }
       />
-      {!isLoaded.value && <Skeleton rows={10} />}
-      {isLoaded.value && rows.value.length === 0 && <NoTickets />}
-      {rows.value.length > 0 && <TicketFilters rows={rows} filter={filter.value} search={search} />}
-      {rows.value.length > 0 && count === 0 && <NoTicketFits count={rows.value.length} />}
-      {count > 0 && (
+      {!isRead && <Skeleton rows={10} />}
+      {isRead && rows.value.length === 0 && <NoTickets />}
+      {isRead && rows.value.length > 0 && <TicketFilters rows={rows} filter={filter.value} search={search} />}
+      {isRead && rows.value.length > 0 && count === 0 && <NoTicketFits count={rows.value.length} />}
+      {isRead && count > 0 && (
         <div class="card ticket-list">
           <TicketHeads />
           <TicketTable rows={shown.value} at={at} />
