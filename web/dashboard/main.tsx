@@ -4,7 +4,6 @@ import { startKeys } from '../elements/keys.ts'
 import { startClock } from '../elements/moments.tsx'
 import { startRouter } from '../router.ts'
 import { signIn } from '../session.ts'
-import { startApp } from './shell/app.ts'
 import { loadPalette } from './shell/palette.tsx'
 import { Shell } from './shell/shell.tsx'
 import { live, startLive, tryNow } from './state/live.ts'
@@ -21,11 +20,15 @@ startLive()
 addEventListener('hashchange', async () => {
   if (await signIn()) tryNow()
 })
-startApp()
-Promise.all([import('./state/read-missing-runs.ts'), import('./state/follow-polls.ts')]).then(
-  ([{ readMissingRuns }, { followPolls }]) => {
+Promise.all([
+  import('./state/read-missing-runs.ts'),
+  import('./state/follow-polls.ts'),
+  import('./shell/installed-app.ts'),
+]).then(
+  ([{ readMissingRuns }, { followPolls }, { startApp }]) => {
     readMissingRuns()
     followPolls()
+    startApp()
   },
   // The counts stay marked as incomplete.
   () => {},

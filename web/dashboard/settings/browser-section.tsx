@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { Section } from '../../elements/page-head.tsx'
 import { Segments } from '../../elements/segments.tsx'
 import { showError } from '../../elements/toasts.ts'
-import { allowNotifications } from '../shell/app.ts'
+import { allowNotifications } from '../shell/installed-app.ts'
 import { changePreferences, preferences } from '../state/preferences.ts'
 
 const SWITCH = [
