@@ -11,6 +11,7 @@ import { basename, extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { root } from './bundle.mjs'
+import { mergeFirstLoad } from './merge-first-load.mjs'
 
 export const DASHBOARD = 'web/dashboard'
 export const INSPECTOR = 'web/inspector'
@@ -103,7 +104,7 @@ export async function bundleInspector() {
  */
 export async function bundleDashboard() {
   const { build: bundle } = await import('esbuild')
-  const { outputFiles, metafile } = await bundle({
+  const bundled = await bundle({
     entryPoints: {
       app: `${DASHBOARD}/main.tsx`,
       style: `${DASHBOARD}/dashboard.css`,
@@ -114,7 +115,10 @@ export async function bundleDashboard() {
     ...PAGE_OPTIONS,
     plugins: [settingList],
   })
-  const files = filesOf(outputFiles)
+  const { files, metafile } = await mergeFirstLoad(
+    { files: filesOf(bundled.outputFiles), metafile: bundled.metafile },
+    firstLoad(bundled.metafile),
+  )
   const nameOf = (entry, extension) => assetName(files, entry, extension)
   const documentOf = (path, entry, styles) =>
     read(path)
@@ -158,6 +162,7 @@ export async function bundleDashboard() {
       SERVICE_WORKER,
       'protocol/setting-meanings.ts',
       'build/pages.mjs',
+      'build/merge-first-load.mjs',
     ],
   }
 }
