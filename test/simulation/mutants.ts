@@ -809,7 +809,7 @@ const queue: readonly Mutant[] = [
   },
   {
     name: 'the queue knows no priorities',
-    file: 'core/tickets/order.ts',
+    file: 'protocol/ticket-order.ts',
     find: 'return priority === 0 ? 4 : priority - 1',
     replace: 'return priority === 0 ? 4 : 4',
     quick: true,
