@@ -262,7 +262,7 @@ export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    version: 5,
+    version: 6,
     states: {
       accepted: 'a',
       preparing: 'p',
@@ -275,13 +275,14 @@ export const executionKind: ActorKind = {
       over: 'x',
     },
     schema: snapshotShape(ExecutionFields),
-    // Version 5: an outcome may name keys in the work.
+    // Version 6: an outcome may say by a digest which keys it names. Version 5: an outcome may name keys in the work.
     // Version 2: an outcome may say of what kind the failure is. Version 3: a sandbox, whether its work is unpublished.
     lifts: {
       1: (record) => ({ ...record, v: 2 }),
       2: (record) => ({ ...record, v: 3 }),
       3: liftFromV3,
       4: (record) => ({ ...record, v: 5 }),
+      5: (record) => ({ ...record, v: 6 }),
     },
   }),
   supervision: {
