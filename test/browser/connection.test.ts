@@ -42,7 +42,7 @@ test('a page that was never live claims nothing, and opens one socket however of
   const page = await openPage()
   const open = new Set<unknown>()
   let isRefused = true
-  await page.routeWebSocket(/\/ws$/, (socket) => {
+  await page.routeWebSocket(/\/ws\?changes=1$/, (socket) => {
     if (isRefused) void socket.close()
     else open.add(socket)
   })

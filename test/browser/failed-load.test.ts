@@ -45,7 +45,7 @@ test('a page that could not be loaded is loaded again once by itself, and whenev
   await withoutServiceWorker(page)
   let [isAway, isPartAway, documents] = [false, true, 0]
   const sockets = new Set<WebSocketRoute>()
-  await page.routeWebSocket(/\/ws$/, (socket) => {
+  await page.routeWebSocket(/\/ws\?changes=1$/, (socket) => {
     if (isAway) void socket.close()
     else {
       sockets.add(socket)
