@@ -12,10 +12,10 @@ const IMPORT = /import(?:\{([^}]*)\}from)?"\.\/(chunk-[A-Z0-9]+\.js)";?/g
 
 /**
  * @param files as they come out of the bundler, by name
- * @param first the names of the files of the first load
+ * @param loaded the names of the files that are loaded together, such as those of the first load
  */
-export async function mergeFirstLoad({ files, metafile }, first) {
-  const merged = first.map((name) => basename(name)).filter((name) => name.startsWith('chunk-'))
+export async function mergeFirstLoad({ files, metafile }, loaded) {
+  const merged = loaded.map((name) => basename(name)).filter((name) => name.startsWith('chunk-'))
   const texts = new Map(
     files
       .filter(({ name }) => name.endsWith('.js'))
@@ -70,7 +70,9 @@ async function bundleShared(merged, texts, outputOf) {
     name: 'in memory',
     setup({ onResolve, onLoad }) {
       onResolve({ filter: /^\.\// }, ({ path, kind }) =>
-        kind === 'dynamic-import' ? { path, external: true } : { path: basename(path), namespace: 'part' },
+        kind === 'dynamic-import' || !merged.includes(basename(path))
+          ? { path, external: true }
+          : { path: basename(path), namespace: 'part' },
       )
       onLoad({ filter: /./, namespace: 'part' }, ({ path }) => ({ contents: texts.get(path), loader: 'js' }))
     },

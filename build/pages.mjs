@@ -115,10 +115,11 @@ export async function bundleDashboard() {
     ...PAGE_OPTIONS,
     plugins: [settingList],
   })
-  const { files, metafile } = await mergeFirstLoad(
+  const merged = await mergeFirstLoad(
     { files: filesOf(bundled.outputFiles), metafile: bundled.metafile },
     firstLoad(bundled.metafile),
   )
+  const { files, metafile } = await mergeFirstLoad(merged, loadOf(merged.metafile, SECOND))
   const nameOf = (entry, extension) => assetName(files, entry, extension)
   const documentOf = (path, entry, styles) =>
     read(path)
@@ -210,13 +211,27 @@ const FIRST = [
   `${INSPECTOR}/inspector.css`,
 ]
 
-export function firstLoad({ outputs }) {
+/** Parts that every page loads at once after the first ones, and the overview's. */
+const SECOND = [
+  'state/read-missing-runs.ts',
+  'state/follow-polls.ts',
+  'shell/installed-app.ts',
+  'shell/palette-list.tsx',
+  'costs/spent-today-link.tsx',
+  'overview/row-keys.tsx',
+  '../../client/newest-line.ts',
+].map((name) => join(DASHBOARD, name))
+
+export const firstLoad = (metafile) => loadOf(metafile, FIRST)
+
+/** The entries and what they import at once. */
+function loadOf({ outputs }, entries) {
   const names = new Set()
   const add = (path) => {
     if (names.has(path)) return
     names.add(path)
     for (const { path: imported, kind } of outputs[path].imports) if (kind !== 'dynamic-import') add(imported)
   }
-  for (const [path, { entryPoint }] of Object.entries(outputs)) if (FIRST.includes(entryPoint)) add(path)
+  for (const [path, { entryPoint }] of Object.entries(outputs)) if (entries.includes(entryPoint)) add(path)
   return [...names].map((path) => `assets/${basename(path)}`)
 }

@@ -51,7 +51,7 @@ async function openCold(host: SampleHost) {
 }
 
 test.each([
-  [{ finishedRuns: 20, tickets: 12 }, 80_000],
+  [{ finishedRuns: 20, tickets: 12 }, 70_000],
   [{ finishedRuns: 2_290, tickets: 10_000 }, 150_000],
 ])(
   'of %j the overview takes at most %d bytes, and a page of runs 60,000',
