@@ -145,12 +145,22 @@ export class LeaseManager {
   }
 
   #onLeaseEnded(lease: LeaseContext): void {
-    const { timers, frameReceiver, clock, endedLeases, leaseShares, workers, requestScheduling } = this.#ports
+    const {
+      timers,
+      frameReceiver,
+      clock,
+      endedLeases,
+      leaseShares,
+      workers,
+      requestScheduling,
+      preparation,
+    } = this.#ports
     workers.removeLease(lease)
     frameReceiver.closeLease(lease.id)
     timers.cancelAll(timerKey(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelSent.delete(lease.id)
+    preparation.forgetJob(lease.id)
     endedLeases.recordEnd(lease, clock.now(), leaseShares.take(lease.runId, lease.id))
     this.#endCounter.add(lease.end ?? 'lost')
     requestScheduling()

@@ -22,9 +22,9 @@ import { buildFollowUpJob, buildJob, publishJob } from '../../core/run/job.ts'
 import { type JobNeeds, jobNeeds, publishingNeeds } from '../../core/run/job-needs.ts'
 import { runInCommand } from '../../core/run/name-in-commands.ts'
 import { publishingReason } from '../../core/run/publishing.ts'
-import { providerFor } from '../../core/run/run-options.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { AgentJob, Job, RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
@@ -63,6 +63,8 @@ const ADOPTION_REASON = 'its worker opened a pull request, and the code host has
 
 export class JobPreparation {
   readonly #ports: JobPreparationPorts
+  /** The agent in the job of each live lease. Empty after a restart of the host. */
+  readonly #sentAgents = new Map<string, AgentProvider>()
 
   constructor(ports: JobPreparationPorts) {
     this.#ports = ports
@@ -178,7 +180,7 @@ export class JobPreparation {
   // ---- the job -----------------------------------------------------------------------------------------------------
 
   /** Prepares the job of a lease's run with everything that the worker needs, secrets included. */
-  prepareJob({ runId, workerId }: LeaseContext): Result<Job> {
+  prepareJob({ id, runId, workerId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
     const { run, publishing } = context
@@ -186,6 +188,7 @@ export class JobPreparation {
       return no('gone', 'the sandbox with its work is kept no longer')
     const job = context.job === 'follow-up' ? this.#prepareFollowUpJob(context) : this.#prepareRunJob(context)
     if (!job.ok) return job
+    this.#sentAgents.set(id, job.value.agent.provider)
     if (publishing !== null) {
       const knowsAnyway = this.#ports.workers.get(workerId)?.holdsKeys === true
       return yes(publishJob(job.value, knowsAnyway ? publishing : {}))
@@ -238,12 +241,18 @@ export class JobPreparation {
     return yes(job)
   }
 
-  /** Takes the session out of a worker's report whose agent can't go on with one. */
+  forgetJob(leaseId: string): void {
+    this.#sentAgents.delete(leaseId)
+  }
+
+  /**
+   * Takes the session out of a worker's report whose agent can't go on with one. The configuration may name another agent
+   * since the job was sent, so a session stays when nothing else tells which agent made it.
+   */
   screenSession<R extends RunPatch | RunOutcome>(runId: string, reported: R): R {
-    const run = this.#contextOf(runId)?.run
-    const repo = run === undefined ? undefined : this.repoOf(run)
-    if (run === undefined || repo?.ok !== true) return reported
-    return withResumableSession(reported, providerFor(run, repo.value.mapping, this.#ports.config()))
+    const context = this.#contextOf(runId)
+    const provider = this.#sentAgents.get(context?.lease ?? '') ?? context?.run.agent?.provider
+    return provider === undefined ? reported : withResumableSession(reported, provider)
   }
 
   /** Returns why the memories were not kept, if they were not. */

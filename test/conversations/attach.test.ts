@@ -144,6 +144,24 @@ describe('resume', () => {
     expect(host.run(runId)).not.toHaveProperty('agentSessionId')
   })
 
+  test('goes on with a session whose agent is configured no longer', async () => {
+    const agent = { provider: 'agentA', agentAApiKey: 'sk-a', agentCApiKey: 'sk-c' }
+    const host = await startHost(configWith({ agent }))
+    const { connection, work, runId } = await acceptRun(host)
+    await host.succeeded(host.hostApi.changeSettings({ agent: { provider: 'agentC' } }))
+    await connection.send(work.complete({ agentSessionId: 'session-1', sandbox: { id: 'sb-1' } }))
+    expect(host.run(runId)).toHaveProperty('agentSessionId', 'session-1')
+  })
+
+  test('is refused when the repository of an agent that can’t go on is configured no longer', async () => {
+    const mapping = { remote: 'owner/name', agent: 'agentC' }
+    const host = await startHost(configWith({ agent: { agentCApiKey: 'sk-c' }, repos: { main: mapping } }))
+    const { connection, work, runId } = await acceptRun(host)
+    await host.succeeded(host.hostApi.changeSettings({ repos: { main: null } }))
+    await connection.send(work.complete({ agentSessionId: 'session-1', sandbox: { id: 'sb-1' } }))
+    expect(host.run(runId)).not.toHaveProperty('agentSessionId')
+  })
+
   test('is refused while its worker is disconnected, and gone once that is revoked', async () => {
     const { host, connection, worker, runId } = await startWithRetainedRun()
     await connection.drop()
