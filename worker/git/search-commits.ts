@@ -57,7 +57,7 @@ export async function searchCommits(git: Git, request: CommitSearch): Promise<Re
   await rm(list, { force: true })
   if (!found.ok) return found
   const keys = await dropKnownKeys(git, request, found.value)
-  return yes(keys.map(({ path: _, hash: __, ...key }) => key))
+  return keys.ok ? yes(keys.value.map(({ path: _, hash: __, ...key }) => key)) : keys
 }
 
 /** Writes a line for each object: its id, and the path of a file or folder. */

@@ -3,10 +3,13 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
 import type { Result } from '../../../../core/result.ts'
 import type { FoundKey } from '../../../../protocol/found-key.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { SEARCHED_KEYS_MAX } from '../../../../protocol/limits.ts'
+import { createGit, type Git, withSignal } from '../../../../worker/git/git.ts'
+import { dropKnownKeys } from '../../../../worker/git/known-keys.ts'
 import { FINE_GRAINED_TOKEN, GITHUB_TOKEN, KEYS, PRIVATE_KEY } from '../../../support/made-up-keys.ts'
 import {
   aJob,
@@ -15,6 +18,7 @@ import {
   git,
   got,
   never,
+  passableFolder,
   type RunFixture,
   refusalOf,
 } from './git-fixture.ts'
@@ -249,6 +253,28 @@ describe('keys that are no secrets of the run', () => {
     const next = g.run()
     const answer = await published(g, next, () => next.sh(`cd /work; echo ${GITHUB_TOKEN} >>fixture.pem`))
     expect(keysOf(answer).map(({ kind }) => kind)).toEqual(['a GitHub token'])
+  })
+
+  test.each([1, 2])('are not called new when the time ends in step %p of the comparison', async (step) => {
+    const g = createGitFixture()
+    writeFileSync(join(g.person, 'fixture.pem'), PRIVATE_KEY)
+    git(g.person, 'add', '-A')
+    git(g.person, 'commit', '-q', '-m', 'A key for tests')
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const real = createGit({ folder: passableFolder(), clock: realClock })
+    const time = new AbortController()
+    const bounded = withSignal(real, time.signal)
+    let steps = 0
+    const run: Git['run'] = (call) => {
+      if (++steps === step) time.abort()
+      return bounded.run(call)
+    }
+    const key = { kind: 'a private key', file: 'fixture.pem', mark: '', path: 'fixture.pem', hash: '' }
+    const places = { folder: g.remote, staging: passableFolder(), known: ['main'] }
+    expect(await dropKnownKeys({ ...bounded, run }, places, [key])).toMatchObject({
+      ok: false,
+      refusal: { kind: 'conflict' },
+    })
   })
 
   test('hold the work back behind more keys than are compared with those of the code host', async () => {
