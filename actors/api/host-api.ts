@@ -83,6 +83,8 @@ export interface HostApi {
   runTicket(ticket: string, options?: RunOptions): Promise<Result<Run>>
   runs(query: RunQuery): Result<RunPage>
   run(id: string): Result<Run>
+  /** A run as a list has it: nobody opens it, so its pull request is not looked at. */
+  listedRun(id: string): Result<Run>
   /** Refused as `invalid` when the parameters exclude one another. */
   runEvents(id: string, query: EventPageQuery): Result<RunEventPage>
   /** The index of the run's next event; 0 for an unknown run. Every event below it can be read. */

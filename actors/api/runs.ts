@@ -26,6 +26,7 @@ type RunsApi = Pick<
   | 'runTicket'
   | 'runs'
   | 'run'
+  | 'listedRun'
   | 'runEvents'
   | 'nextEventIndex'
   | 'artifact'
@@ -44,6 +45,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
     runTicket: (ticket, options) => runTicket(api, ticket, options),
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
+    listedRun: (id) => showRun(api, id),
     runPull: (id) => readPullState(api, id),
     runEvents: (id, query) => readEvents(api, id, query),
     nextEventIndex: (id) =>

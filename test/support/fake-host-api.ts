@@ -159,6 +159,7 @@ type RunMethod =
   | 'runTicket'
   | 'runs'
   | 'run'
+  | 'listedRun'
   | 'runEvents'
   | 'nextEventIndex'
   | 'artifact'
@@ -241,6 +242,7 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       return yes({ runs: runs.slice(0, limit), more: limit !== undefined && runs.length > limit })
     },
     run: found,
+    listedRun: found,
     runEvents: (id, query) => {
       const run = found(id)
       if (!run.ok) return run

@@ -9,6 +9,7 @@ import type { HostApi, RunPage } from '../../actors/api/host-api.ts'
 import type { RunQuery } from '../../core/ports.ts'
 import { RunSummarizer } from '../../core/run/run-summary.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
+import { RUNS_SKIPPED_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { createRunFilter, rankOf } from '../../protocol/run-filter.ts'
 import type { RunListQuery, RunSummaryQuery } from '../../protocol/run-query.ts'
@@ -29,10 +30,10 @@ const BATCH_RUNS = 50
 const CLOCK_STEP_MS = 86_400_000
 
 export class RunListing {
-  readonly #hostApi: Pick<HostApi, 'runs' | 'config'>
+  readonly #hostApi: Pick<HostApi, 'runs' | 'listedRun' | 'config'>
   readonly #batches = new TurnQueue(setImmediate)
 
-  constructor(hostApi: Pick<HostApi, 'runs' | 'config'>) {
+  constructor(hostApi: Pick<HostApi, 'runs' | 'listedRun' | 'config'>) {
     this.#hostApi = hostApi
   }
 
@@ -78,22 +79,35 @@ export class RunListing {
     )
   }
 
-  /** The order is that of all runs, so all of them are read; only those that may be on the page are kept. */
+  /**
+   * The order is that of all runs, so all of them are read. The ranks of those that may be on the page are kept, and the
+   * page's runs are read again, because the texts of ten thousand runs would be hundreds of megabytes.
+   */
   async #sortedPage(query: SortedQuery): Promise<Reply> {
     const { limit, sort, skip = 0 } = query
     const end = skip + limit
-    let found: RankedText[] = []
-    const search = this.#searchOf(query, (run) => ({
-      id: run.id,
-      rank: rankOf(run, sort),
-      text: toText(run),
-    }))
+    let found: RankedRun[] = []
+    const search = this.#searchOf(query, (run) => ({ id: run.id, rank: rankOf(run, sort) }))
     for await (const runs of this.#read(search)) {
       found.push(...runs)
       if (found.length > 2 * end) found = inOrder(found).slice(0, end + 1)
     }
-    const texts = inOrder(found).map(({ text }) => text)
-    return jsonArrayReply(texts.slice(skip, end), texts.length > end ? nextPage({ ...query, skip: end }) : [])
+    const ordered = inOrder(found)
+    const texts: string[] = []
+    for (let at = skip; at < Math.min(end, ordered.length); at += BATCH_RUNS)
+      texts.push(...(await this.#textsOf(ordered.slice(at, Math.min(at + BATCH_RUNS, end)))))
+    const isFollowed = ordered.length > end && end <= RUNS_SKIPPED_MAX
+    return jsonArrayReply(texts, isFollowed ? nextPage({ ...query, skip: end }) : [])
+  }
+
+  /** The runs as they are by now. */
+  #textsOf(found: readonly RankedRun[]): Promise<readonly string[]> {
+    return this.#batches.run(async () =>
+      found.flatMap(({ id }) => {
+        const run = this.#hostApi.listedRun(id)
+        return run.ok ? [toText(run.value)] : []
+      }),
+    )
   }
 
   #searchOf<T>(query: RunListQuery, take: (run: Run) => T): RunReading<T> {
@@ -131,13 +145,12 @@ type SortedQuery = RunListQuery & {
   readonly sort: Exclude<RunListQuery['sort'], 'newest' | undefined>
 }
 
-interface RankedText {
+interface RankedRun {
   readonly id: string
   readonly rank: number
-  readonly text: string
 }
 
-const inOrder = (found: readonly RankedText[]): RankedText[] =>
+const inOrder = (found: readonly RankedRun[]): RankedRun[] =>
   found.toSorted((a, b) => b.rank - a.rank || (a.id < b.id ? 1 : -1))
 
 const toText = (run: Run): string => JSON.stringify(run)

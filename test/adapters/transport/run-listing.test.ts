@@ -2,6 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { yes } from '../../../core/result.ts'
+import { RUNS_SKIPPED_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { startTurnMeter } from '../../support/cpu-time.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'
@@ -114,6 +115,33 @@ test('pages of a search and of a sorted list lead on to every run, once', async 
     }
     expect([query, seen.length, new Set(seen).size]).toEqual([query, 150, 150])
   }
+})
+
+test('the last sorted page that may be asked for leads to no other', async () => {
+  const server = await openTestServer()
+  const runs = Array.from({ length: RUNS_SKIPPED_MAX + 30 }, (_, at) => fakeRun(idOf(at), 'completed'))
+  server.hostApi.runs = () => yes({ runs, more: false })
+  const linkOf = async (skip: number) =>
+    (await ask(server, `?sort=oldest&limit=10&skip=${skip}`)).headers.get('link')
+  expect(await linkOf(RUNS_SKIPPED_MAX - 10)).toContain(`skip=${RUNS_SKIPPED_MAX}`)
+  expect(await linkOf(RUNS_SKIPPED_MAX)).toBeNull()
+})
+
+test('a sorted page makes texts of its own runs only', async () => {
+  const server = await openTestServer()
+  addDays(server, 300)
+  let texts = 0
+  for (const run of server.hostApi.runsById.values())
+    Object.defineProperty(run, 'toJSON', {
+      value: () => {
+        texts += 1
+        return { id: run.id }
+      },
+    })
+  expect((await list(server, '?sort=oldest&limit=120&skip=40')).ids).toEqual(
+    Array.from({ length: 120 }, (_, at) => idOf(at + 41)),
+  )
+  expect(texts).toBe(120)
 })
 
 test('a sort without an end, and a page of no sort, are refused', async () => {
