@@ -6,6 +6,7 @@
  * blocked for longer than a batch. A client that reads slowly costs the memory of the batch that it is sent.
  */
 import type { HostApi, RunPage } from '../../actors/api/host-api.ts'
+import { createdAtOf } from '../../core/ids.ts'
 import type { RunQuery } from '../../core/ports.ts'
 import { RunSummarizer } from '../../core/run/run-summary.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
@@ -26,8 +27,8 @@ import {
 
 /** Runs of some kilobytes each: a batch takes a few milliseconds, and as few even where all tickets are long. */
 const BATCH_RUNS = 50
-/** Later runs may have earlier instants, because a wall clock was set back. */
-const CLOCK_STEP_MS = 86_400_000
+/** The instant of a run is read just after its id is made. */
+const ID_EARLIER_MS_MAX = 60_000
 
 export class RunListing {
   readonly #hostApi: Pick<HostApi, 'runs' | 'listedRun' | 'config'>
@@ -111,7 +112,7 @@ export class RunListing {
   }
 
   #searchOf<T>(query: RunListQuery, take: (run: Run) => T): RunReading<T> {
-    const since = query.since === undefined ? undefined : Date.parse(query.since) - CLOCK_STEP_MS
+    const since = query.since === undefined ? undefined : Date.parse(query.since) - ID_EARLIER_MS_MAX
     return {
       query: indexed(query),
       fits: createRunFilter(query, this.#hostApi.config()),
@@ -171,7 +172,10 @@ interface RunReading<T> {
   readonly query: RunQuery
   readonly fits?: (run: Run) => boolean
   readonly take: (run: Run) => T
-  /** No run before this instant fits. */
+  /**
+   * No run with an id from before this instant fits. A clock that is set back makes the instants of runs earlier than
+   * those of older runs; ids stay in order, and none is earlier than the clock said.
+   */
   readonly since?: number
 }
 
@@ -184,7 +188,8 @@ interface RunBatch<T> {
 
 function batchOf<T>({ runs, more }: RunPage, { fits, take, since }: RunReading<T>): RunBatch<T> {
   const last = runs.at(-1)
-  const isOver = last === undefined || !more || (since !== undefined && Date.parse(last.createdAt) < since)
+  const isOver =
+    last === undefined || !more || (since !== undefined && Date.parse(createdAtOf(last.id) ?? '') < since)
   return {
     items: (fits === undefined ? runs : runs.filter(fits)).map(take),
     before: isOver ? undefined : last.id,

@@ -1,6 +1,7 @@
 /** All runs of a host over a real socket: a long list is read and sent in batches, in order and with its filters. */
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
+import { uuidv7Hex } from '../../../core/ids.ts'
 import { yes } from '../../../core/result.ts'
 import { RUNS_SKIPPED_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -142,6 +143,23 @@ test('a sorted page makes texts of its own runs only', async () => {
     Array.from({ length: 120 }, (_, at) => idOf(at + 41)),
   )
   expect(texts).toBe(120)
+})
+
+test('a search ends at ids from before its time, whatever the clock of a run said', async () => {
+  const server = await openTestServer()
+  const begin = Date.UTC(2026, 10, 20)
+  const isoAt = (minute: number) => new Date(begin + minute * 60_000).toISOString()
+  const ids = Array.from({ length: 400 }, (_, minute) => {
+    const id = `run-${uuidv7Hex(begin + minute * 60_000, Buffer.alloc(10))}`
+    server.hostApi.runsById.set(id, { ...fakeRun(id, 'completed'), createdAt: isoAt(minute) })
+    return id
+  })
+  // The fiftieth from the end is the last of the first batch.
+  const id = ids[350] ?? ''
+  server.hostApi.runsById.set(id, { ...fakeRun(id, 'completed'), createdAt: isoAt(-3 * 24 * 60) })
+  const expected = ids.filter((_, minute) => minute >= 300 && minute !== 350).reverse()
+  expect((await list(server, `?since=${isoAt(300)}`)).ids).toEqual(expected)
+  expect(server.hostApi.runQueries).toHaveLength(3)
 })
 
 test('a sort without an end, and a page of no sort, are refused', async () => {
