@@ -1,13 +1,12 @@
 /** Views of the runs that a person has named: the query of their address, kept by this browser. */
 import { signal } from '@preact/signals'
-
-export type SavedViews = Readonly<Record<string, string>>
+import { type SavedViews, viewsFrom } from './view-rules.ts'
 
 const KEY = 'switchyard.run-views'
 
 function readViews(): SavedViews {
   try {
-    return JSON.parse(localStorage.getItem(KEY) ?? '{}')
+    return viewsFrom(localStorage.getItem(KEY))
   } catch {
     return {}
   }

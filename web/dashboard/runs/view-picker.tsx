@@ -6,6 +6,7 @@ import { FilterSelect, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
 import { address, navigate } from '../../router.ts'
 import { changeView, savedViews } from './saved-views.ts'
+import { whyNotSaved } from './view-rules.ts'
 
 export function ViewPicker() {
   const views = Object.entries(savedViews.value)
@@ -42,7 +43,7 @@ function SaveView({ query, close }: { readonly query: string; readonly close: ()
       title="Save this view"
       act="Save view"
       busyWord="Saving"
-      unavailable={name.value.trim() === '' ? 'The name is missing.' : undefined}
+      unavailable={whyNotSaved(name.value.trim(), savedViews.value)}
       send={async () => changeView(name.value.trim(), query)}
       close={close}
     >
