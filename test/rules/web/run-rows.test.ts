@@ -1,9 +1,16 @@
 /** The list of runs: what the address asks for, and which of the known runs belong there. */
 import { expect, test } from '@jest/globals'
 import { configDefaults } from '../../../protocol/config.ts'
+import { RUNS_SKIPPED_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { createRunFilter } from '../../../protocol/run-filter.ts'
-import { askedOf, type ListedRuns, shownRuns, withFirstPage } from '../../../web/dashboard/runs/run-rows.ts'
+import {
+  askedOf,
+  isReadable,
+  type ListedRuns,
+  shownRuns,
+  withFirstPage,
+} from '../../../web/dashboard/runs/run-rows.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOON = new Date(2026, 10, 20, 12).getTime()
@@ -78,4 +85,13 @@ test("a run is of the agent that worked on it, else of its repository's", () => 
     ['agentA'],
     ['agentC'],
   ])
+})
+
+test('the next page is read as far as the host answers', () => {
+  const ids = Array.from({ length: RUNS_SKIPPED_MAX }, (_, at) => `run-${at}`)
+  const more = [...ids, 'run-more']
+  expect(isReadable('cost', { ids, isComplete: false })).toBe(true)
+  expect(isReadable('cost', { ids: more, isComplete: false })).toBe(false)
+  expect(isReadable('newest', { ids: more, isComplete: false })).toBe(true)
+  expect(isReadable('newest', { ids, isComplete: true })).toBe(false)
 })

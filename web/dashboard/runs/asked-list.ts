@@ -16,7 +16,7 @@ import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
-import { type AskedRuns, askedOf, type ListedRuns, shownRuns, withFirstPage } from './run-rows.ts'
+import { type AskedRuns, askedOf, isReadable, type ListedRuns, shownRuns, withFirstPage } from './run-rows.ts'
 
 const PAGE = 50
 /** Words are typed letter by letter. */
@@ -70,7 +70,7 @@ export function useAskedList(): AskedList {
   const isReading = useRef(false)
   const readMore = (): void => {
     const before = listed.peek()
-    if (isReading.current || before === undefined || before.isComplete) return
+    if (isReading.current || before === undefined || !isReadable(asked.peek().sort, before)) return
     const asks = key.peek()
     isReading.current = true
     readPage(asked.peek(), before.ids)

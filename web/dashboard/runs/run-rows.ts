@@ -1,4 +1,5 @@
 /** The list of runs as the address asks for it: which runs, in what order, and which of the known ones belong there. */
+import { RUNS_SKIPPED_MAX } from '../../../protocol/limits.ts'
 import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { AgentSettings } from '../../../protocol/run-agent.ts'
 import { createRunFilter, RUN_SORTS, type RunSort } from '../../../protocol/run-filter.ts'
@@ -64,6 +65,10 @@ export interface ListedRuns {
   readonly ids: readonly string[]
   readonly isComplete: boolean
 }
+
+/** Whether the host answers with a next page; it skips only so many runs of a sorted list. */
+export const isReadable = (sort: RunSort, { ids, isComplete }: ListedRuns): boolean =>
+  !isComplete && (sort === 'newest' || ids.length <= RUNS_SKIPPED_MAX)
 
 /**
  * The first page was read again, after an absence: what was read behind it stays where it joins on, and is read anew where
