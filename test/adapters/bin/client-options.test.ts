@@ -48,6 +48,9 @@ const PULLS = [
   createdAt: '2026-03-01T08:30:00.000Z',
 }))
 
+/** Nothing speaks against its merge. */
+const QUIET_PULL = { ...PULLS[1], checks: [], conversation: { reviews: [], threads: [], comments: [] } }
+
 interface Outcome {
   readonly code: unknown
   readonly out: string
@@ -71,6 +74,7 @@ function answerTo(path: string, method: string): unknown {
   if (path === '/api/tickets') return [fakeTicket('ENG-1')]
   if (path === '/api/config') return { repos: {}, agent: {} }
   if (path === '/api/pulls') return { pulls: PULLS, errors: [] }
+  if (path === '/api/pulls/web/8' && method === 'GET') return QUIET_PULL
   return path === '/api/runs' ? [RUN] : RUN
 }
 

@@ -46,7 +46,7 @@ describe('workers list', () => {
       [
         'WORKER  STATE    SLOTS  PLATFORM     VERSION        AGENTS  SEEN        ID',
         'attic   offline  -      -            -              -       2h00m ago  0123',
-        'forge   online   0/2    linux arm64  0.0.9 (older)  agentA  now        fedc\n',
+        'forge   online   0/2    linux arm64  0.0.9 (older)  claude  now        fedc\n',
       ]
         .join('\n')
         .replace('SEEN        ID', 'SEEN       ID'),
@@ -127,7 +127,9 @@ test('workers pair prints the token alone, and beside it how it is used', async 
   const { out, err } = await print(pair)
   expect([out, err]).toEqual(['wp-test\n', expect.stringContaining('--token-file')])
   expect(err).not.toContain('--fingerprint')
-  expect(err).toMatch(/--host http:\/\/127\.0\.0\.1:\d+ --token-file FILE\n.*fleet\.host ADDRESS/)
+  expect(err).toMatch(
+    /--host http:\/\/127\.0\.0\.1:\d+ --token-file FILE\nA restart of the host is due.*\n.*fleet\.host ADDRESS/,
+  )
   const fleet = { ...configDefaults.fleet, host: '0.0.0.0', tls: { certFile: '/c', keyFile: '/k' } }
   hostApi.config = () => ({ ...configDefaults, fleet })
   expect((await print(pair)).err).toMatch(/--host https:\/\/ADDRESS:4401 --token-file FILE\n$/)

@@ -86,7 +86,7 @@ test('frames arrive unchanged in both directions', async () => {
 test('a terminal is attached when the trail has it, with what was typed until then', async () => {
   const writes: (() => void)[] = []
   const trail = { record: () => new Promise<void>((resolve) => writes.push(resolve)) }
-  const { port, views } = await openServerWithViews({ trail })
+  const { port, views, meters } = await openServerWithViews({ trail })
   const client = connectSocket(port, PATH)
   const left = connectSocket(port, PATH)
   await Promise.all([client.opened, left.opened])
@@ -94,7 +94,7 @@ test('a terminal is attached when the trail has it, with what was typed until th
   client.send({ type: 'input', data: 'ls\r' })
   await client.waitUntilCaughtUp()
   left.close()
-  await left.closed
+  await until('the host knows that one has left', () => meters.counts.get('sockets attach') === 1)
   expect(views).toEqual([])
   for (const write of writes) write()
   await until('the host has the view', () => views.length === 1)

@@ -445,7 +445,7 @@ const GATE_OF_REASON: readonly (readonly [RegExp, GateId])[] = [
   [/^no workers connected$|^all workers( that could take it)? are draining$|^no worker has /, 'workers'],
   [/^fleet at capacity$|^all workers( that could take it)? refused a dispatch/, 'capacity'],
   [/^credential of /, 'credential'],
-  [/holds the sandbox$|^all workers( that could take it)? are on hold$/, 'sandbox'],
+  [/holds the sandbox$|^all workers( that could take it)? are on hold(: |$)|^the disk of worker /, 'sandbox'],
 ]
 
 const anyWorkers: fc.Arbitrary<ExplainedWorker[]> = fc.uniqueArray(
