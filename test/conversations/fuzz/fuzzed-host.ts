@@ -71,6 +71,7 @@ export class FuzzedHost {
   calls = 0
   readonly #wrongFrames: string[] = []
   #server: HostServer | undefined
+  #served: Partial<HostApi> = {}
 
   constructor(random: Random, shares: Shares) {
     this.random = random
@@ -92,8 +93,9 @@ export class FuzzedHost {
   }
 
   async #listen(): Promise<void> {
-    const hostApi = this.#counted(this.conversation.hostApi)
-    const opened = await openHostServer(serverOptions(hostApi, { log: this.serverLog }))
+    const served = this.#counted(this.conversation.hostApi)
+    this.#served = served
+    const opened = await openHostServer(serverOptions(served, { log: this.serverLog }))
     if (!opened.ok) throw new Error(opened.refusal.message)
     this.#server = opened.value
   }
@@ -101,6 +103,8 @@ export class FuzzedHost {
   async close(): Promise<void> {
     await this.#server?.close('the test is over')
     this.#server = undefined
+    // The native library keeps the handlers of a closed listener as long as the process lives: they lose their host.
+    for (const name of Object.keys(this.#served)) Reflect.deleteProperty(this.#served, name)
   }
 
   /** Another host on the same disk. */
