@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream'
 import { SOCKET_FOLDER } from '../client/find-host.ts'
 import type { Log } from '../core/ports.ts'
+import { messageOf } from '../store/errors.ts'
 
 export interface OwnerSocket {
   /** In its folder. Each start has another, so a host that was replaced removes nothing of its successor. */
@@ -25,8 +26,9 @@ interface Management {
 
 /** The shortest limit of a kernel, less the final zero. Node cuts longer paths silently. */
 const PATH_BYTES_MAX = 103
-const TOO_LONG =
-  'the path of the data directory is too long for a socket, so programs of this machine send the token to whatever listens at the port; choose a shorter one with --data-dir'
+const EXPOSED = 'so programs of this machine send the token to whatever listens at the port'
+const TOO_LONG = `the path of the data directory is too long for a socket, ${EXPOSED}; choose a shorter one with --data-dir`
+const NO_SOCKET = `the data directory takes no socket, ${EXPOSED}; choose one on a local disk with --data-dir`
 
 /** Undefined where clients need none, or where there can be none. */
 export async function openOwnerSocket(
@@ -43,8 +45,6 @@ export async function openOwnerSocket(
     log.warn({ dataDir }, TOO_LONG)
     return undefined
   }
-  await rm(folder, { recursive: true, force: true })
-  await mkdir(folder, { mode: 0o700 })
   const clients = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (client) => {
     clients.add(client)
@@ -54,12 +54,21 @@ export async function openOwnerSocket(
     // A broken connection is the business of its two ends.
     pipeline(client, inner, client, () => {})
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(path, resolve)
-  })
+  try {
+    await rm(folder, { recursive: true, force: true })
+    await mkdir(folder, { mode: 0o700 })
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(path, resolve)
+    })
+    await chmod(path, 0o600)
+  } catch (error) {
+    // Some file systems have no sockets, such as exFAT and network shares. Nobody else can reach the folder.
+    server.close()
+    log.warn({ dataDir, reason: messageOf(error) }, NO_SOCKET)
+    return undefined
+  }
   server.on('error', () => {})
-  await chmod(path, 0o600)
   return {
     name,
     close: () => {

@@ -11,10 +11,12 @@ export const redChecks = (checks: readonly PullCheck[]): readonly PullCheck[] =>
 /** A comment leaves an earlier verdict of its author standing. */
 const VERDICTS: readonly string[] = ['APPROVED', 'CHANGES_REQUESTED', 'DISMISSED']
 
-/** The reviewers who asked for changes and have neither approved since nor been overruled. */
+/** The reviewers who may write, asked for changes, and have neither approved since nor been overruled. */
 export function changesRequestedBy(reviews: readonly PullReview[]): string[] {
   const latest = new Map<string, string>()
-  const inOrder = [...reviews].sort((a, b) => (a.submittedAt < b.submittedAt ? -1 : 1))
+  // Anybody may review a public pull request, and a follow-up obeys only those who may write.
+  const judges = reviews.filter(({ authorMayWrite }) => authorMayWrite !== false)
+  const inOrder = judges.sort((a, b) => (a.submittedAt < b.submittedAt ? -1 : 1))
   for (const { author, state } of inOrder)
     if (VERDICTS.includes(state.toUpperCase())) latest.set(author, state.toUpperCase())
   return [...latest].flatMap(([author, state]) => (state === 'CHANGES_REQUESTED' ? [author] : []))

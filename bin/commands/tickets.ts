@@ -45,7 +45,7 @@ export async function tickets({ client, output }: CommandContext, name?: string)
       client.listTickets(),
       isTable ? readNewestRuns(client) : new Map(),
     ])
-    // On a terminal the tickets that have no run yet come first.
+    // In a table the tickets without a recent run come first.
     const isToDo = ({ id }: Ticket): boolean => !runs.has(id)
     const records = isTable
       ? [...listed.filter(isToDo), ...listed.filter((ticket) => !isToDo(ticket))]

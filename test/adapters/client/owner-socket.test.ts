@@ -129,3 +129,11 @@ test('there is none where the kernel names the user, and where the path is too l
   ).toBeUndefined()
   expect(JSON.stringify(log.lines)).toContain('--data-dir')
 })
+
+test('a host starts where its data directory takes no socket, and says so', async () => {
+  const log = createRecordingLog()
+  const noFolder = join(tempFolder(), 'file')
+  writeFileSync(noFolder, '')
+  expect(await openOwnerSocket(noFolder, { host: '127.0.0.1', port: 1 }, log, 'darwin')).toBeUndefined()
+  expect(JSON.stringify(log.lines)).toMatch(/takes no socket.*--data-dir/)
+})

@@ -30,7 +30,7 @@ describe('what comes next', () => {
   const pull = { remote: 'acme/greeter', number: 12, branch: 'b', confirmed: true }
   const run = { ...aRun({ status: 'completed', pull }), id: `run-${'0'.repeat(32)}` }
   const facts = { program: ['node', 'dist/bin/switchyard.js'], dataDir: '/clone/.data', cwd: '/clone', run }
-  const link = 'http://127.0.0.1:4420/?code=abcdefghijklmnopqrstuv'
+  const link = 'http://127.0.0.1:4420/#code=abcdefghijklmnopqrstuv'
 
   test.each([true, false])('fits into 60 columns, when the host is kept: %s', (isKept) => {
     const text = describeNextSteps({ ...facts, link, columns: 60 }, isKept)

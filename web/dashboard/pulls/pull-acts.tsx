@@ -1,5 +1,6 @@
 /** The acts on a pull request: merge, send a follow-up, take it out of draft, close, reopen. */
 import { useSignal } from '@preact/signals'
+import { concernsOf } from '../../../protocol/pull-concerns.ts'
 import type { MergeMethod } from '../../../protocol/pulls.ts'
 import { type Act, useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
@@ -105,6 +106,7 @@ function MergeForm({
 }) {
   const allowed = allowedMethods(pull)
   const method = useSignal<MergeMethod>(allowed[0]?.[0] ?? 'squash')
+  const concerns = concernsOf(pull)
   async function send(): Promise<void> {
     await host.mergePull({ repo: pull.repo, number: pull.number, body: { method: method.value } })
     showOutcome(`#${pull.number} is merged into ${pull.baseBranch}.`)
@@ -113,7 +115,7 @@ function MergeForm({
   return (
     <FormDialog
       title={`Merge #${pull.number}?`}
-      act="Merge pull request"
+      act={concerns.length === 0 ? 'Merge pull request' : 'Merge anyway'}
       busyWord="Merging"
       send={send}
       close={closeDialog}
@@ -121,6 +123,7 @@ function MergeForm({
       <p class="quiet dialog-lead">
         {pull.title}. {checksSummary(pull.checks)}. A merge cannot be taken back here.
       </p>
+      {concerns.length > 0 && <p>This speaks against it: {concerns.join('; ')}.</p>}
       <SelectField
         label="Method"
         hint={

@@ -1,6 +1,6 @@
 /**
- * Asks for the tracker's status after each of its polls, so that the age of the last poll is one: the host pushes a status
- * only when the connection changes. The first load does not contain this file.
+ * Asks for the tracker's status after each of its polls, so that a page shows the age of the last one: the host pushes a
+ * status only when the connection changes. The first load does not contain this file.
  */
 import { effect } from '@preact/signals'
 import { host } from './host.ts'
