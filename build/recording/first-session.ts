@@ -65,8 +65,8 @@ export const FIRST_SESSION: RecordedSession = {
     replace(new RegExp(`\\b${hostname()}\\b`, 'g'), 'atlas'),
     replace(/\brun [0-9a-f]{12}\b/g, 'run 01a20393fd40'),
     replace(/\bsession [0-9a-f]{8}\b/g, 'session 5b1f6a0e'),
-    // The terminal may wrap an address.
-    replace(/file:\S+?(?:\n\S*?)?\.(?:json|md)/g, 'file:///home/ann/…'),
+    // The terminal may wrap an address at any character.
+    replace(/file:\S+?(?:\n\S*?)?\.(?:j\n?s\n?o\n?n|m\n?d)/g, 'file:///home/ann/…'),
     sortExampleLines,
   ],
   steps: [

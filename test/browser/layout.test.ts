@@ -72,7 +72,7 @@ test('the cost of a finished run is whole, however small', async () => {
   const [run] = host.sample.finishedRuns(1)
   if (run?.costTotals === undefined) throw new Error('the run has no cost')
   const costTotals = { ...run.costTotals, costUsd: 0.0037, estimated: true }
-  host.hostApi.helloAnswer = { ...host.hostApi.helloAnswer, runs: [{ ...run, costTotals }] }
+  host.hostApi.runsById.set(run.id, { ...run, costTotals })
   const page = await openPage()
   await signIn(page, host)
   for (const width of [1_440, 900, 360]) {

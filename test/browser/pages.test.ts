@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
+import { yes } from '../../core/result.ts'
 import { openPage } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
 import { until } from '../support/until.ts'
@@ -181,10 +182,9 @@ test('raw HTML of a description loses its handlers before a parser sees it, and 
   await signIn(page, host)
   const shown: [string, string][] = []
   for (const [markdown] of RAW_HTML) {
-    host.hostApi.helloAnswer = {
-      ...host.hostApi.helloAnswer,
-      tickets: [{ ...ticket, description: markdown }],
-    }
+    const described = { ...ticket, description: markdown }
+    host.hostApi.tickets = () => [described]
+    host.hostApi.explainTicket = () => yes({ ticket: described, gates: [] })
     await page.goto(`${host.origin}/tickets/${ticket.id}`)
     const place = page.locator('.markdown')
     await until('the text is drawn', async () => (await place.textContent()) !== '')

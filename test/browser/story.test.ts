@@ -123,7 +123,8 @@ test(
     // Merge.
     await page.goto(`${origin}/pulls/plain/${pull?.number}`)
     await page.getByRole('button', { name: 'Merge…' }).click(SLOW)
-    await page.getByRole('dialog').getByRole('button', { name: 'Merge pull request' }).click()
+    await page.getByRole('dialog').getByText('This speaks against it').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Merge anyway' }).click()
     await page.getByText('It is merged.').first().waitFor(SLOW)
     expect(system.git('plain', 'show', 'main:greeting.txt')).toContain('hello')
   },

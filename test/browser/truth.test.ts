@@ -134,6 +134,7 @@ test('a run is of the agent of its repository, in every place', async () => {
     ...hostApi.config(),
     repos: { [run.ticket.repo ?? '']: { remote: 'acme/web', agent: 'agentB' as const } },
   }
+  hostApi.runsById.clear()
   hostApi.runsById.set(run.id, run)
   hostApi.helloAnswer = { ...hostApi.helloAnswer, config, runs: [run] }
   const page = await openPage()

@@ -451,7 +451,7 @@ export const agentRequest = (...lines: readonly string[]): string =>
   ['Please:', '```switchyard', ...lines, '```'].join('\n')
 
 /** A code host that can't be asked never confirms anything. */
-const CONFIRMED_WITHIN_MS = 3_000
+const CONFIRMED_WITHIN_MS = 10_000
 
 export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
 

@@ -188,8 +188,12 @@ export class ProviderSystem {
     return this.waitForRun(issue, status, (run) => run.status === status)
   }
 
-  waitForEnd(issue: IssueRow): Promise<Run> {
-    return this.waitForRun(issue, 'over', isOver)
+  /** Right after its end the code host may not have been asked about the run's pull request yet. */
+  async waitForEnd(issue: IssueRow): Promise<Run> {
+    const run = await this.waitForRun(issue, 'over', isOver)
+    if (run.prUrl === undefined || run.prState !== undefined) return run
+    const isKnown = ({ prState }: Run): boolean => prState !== undefined
+    return this.waitForRun(issue, 'confirmed', isKnown).catch(() => run)
   }
 
   /** Opens the gates inside this run's sandbox. */

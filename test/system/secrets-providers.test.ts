@@ -368,7 +368,7 @@ function isAllowedSighting({ name, where }: SecretSighting): boolean {
   if (!where.startsWith('environment of ')) return false
   // A starting process has no arguments yet, and the wrangler stub runs `env` on purpose.
   if (name === 'own token of the bucket' && /wrangler|^environment of (env *)?$/.test(where)) return true
-  return /^(own|helper's)/.test(name) && /switchyard\.js (serve|oauth-helper)/.test(where)
+  return /^(own|helper's)/.test(name) && /\/switchyard (serve|oauth-helper)/.test(where)
 }
 
 const lines = (what: string, text: string): [string, string][] =>
