@@ -4,7 +4,7 @@
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import { FOREIGN_INSTALLATION } from '../foreign-host.ts'
 import type { SimWire } from '../sim-wire.ts'
-import type { Law } from './law.ts'
+import { fieldsOf, type Law } from './law.ts'
 
 const durableFirst: Law = {
   number: '2',
@@ -63,9 +63,12 @@ const revokedHasNoEffect: Law = {
         const enrolled = view.worker(workerId) !== undefined
         if (ok && !enrolled) fail(`${workerId} is not enrolled but was admitted`)
         if (ok && genuine === false) fail(`a wrong credential of ${workerId} was admitted`)
-        // The removal of an ephemeral worker that stayed away may wait for a full disk, as a revocation may.
-        const isDue = (view.worker(workerId)?.d?.vacancy ?? Number.POSITIVE_INFINITY) <= view.hostNow()
-        if (!ok && enrolled && genuine === true && !isDue)
+        // The removal of an ephemeral worker that stayed away may wait for a full disk, as a revocation may; and so may
+        // the instant at which it is due.
+        const found = view.worker(workerId)
+        const isDue = (found?.d?.vacancy ?? Number.POSITIVE_INFINITY) <= view.hostNow()
+        const mayBeDue = fieldsOf(found).ephemeral === true && !view.isHostDiskWell()
+        if (!ok && enrolled && genuine === true && !isDue && !mayBeDue)
           fail(`${workerId} was not admitted with its own credential`)
       },
       onHostSends: (_wire, frame) => {
