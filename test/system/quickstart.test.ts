@@ -71,11 +71,10 @@ describe('three tickets become three pull requests', () => {
     const second = quickstart(dataDir, '--json')
     expect(await second.exit).toBe(0)
     const runs = JSON.parse(second.out()) as Run[]
-    expect(runs.map(({ ticket, status, prState }) => `${ticket.identifier} ${status} ${prState}`)).toEqual([
-      'GREET-4 completed open',
-      'GREET-5 completed open',
-      'GREET-6 completed open',
-    ])
+    // The code host may not have been asked about a pull request yet when the example ends.
+    expect(runs.map(({ ticket, status, prUrl }) => `${ticket.identifier} ${status} ${typeof prUrl}`)).toEqual(
+      ['GREET-4 completed string', 'GREET-5 completed string', 'GREET-6 completed string'],
+    )
     expect(second.err()).toContain('What next')
     await until('the tickets are up for review', () => stateOf(dataDir, 'GREET-1') === 'In Review')
   }, 300_000)
