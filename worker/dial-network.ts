@@ -61,7 +61,7 @@ export class DialNetwork extends Dispatcher {
     const options = {
       connect: { ...tls, timeout: connectMsMax },
       headersTimeout: connectMsMax,
-      factory: this.#pools(pin, provePeer, socketPath?.()),
+      factory: this.#pools(pin, provePeer, socketPath),
     }
     this.#agent =
       proxies === undefined
@@ -80,16 +80,13 @@ export class DialNetwork extends Dispatcher {
   #pools(
     pin: DialPin | undefined,
     provePeer: ProvePeer,
-    socketPath: string | undefined,
+    socketPath: DialTrust['socketPath'],
   ): NonNullable<Agent.Options['factory']> {
-    const overSocket = socketPath === undefined ? {} : { socketPath }
     return (origin, options: Pool.Options) => {
       const { connect } = options
       // A function connects through a proxy, whose own program is not the host.
       const connector =
-        typeof connect === 'function'
-          ? connect
-          : provenConnector(provePeer, buildConnector({ ...connect, ...overSocket }))
+        typeof connect === 'function' ? connect : provenConnector(provePeer, connectorAt(connect, socketPath))
       if (pin === undefined) return new Pool(origin, { ...options, connect: connector })
       const onPinned = () => {
         this.#isPinned = true
@@ -139,6 +136,23 @@ export class DialNetwork extends Dispatcher {
 
   dispose(): void {
     this.#agent.destroy().catch(() => {})
+  }
+}
+
+/** While no host runs, nothing names its socket: then the connection fails, and the worker dials again later. */
+function connectorAt(
+  connect: buildConnector.BuildOptions | undefined,
+  socketPath: DialTrust['socketPath'],
+): buildConnector.connector {
+  return (options, callback) => {
+    let path: string | undefined
+    try {
+      path = socketPath?.()
+    } catch (error) {
+      callback(error instanceof Error ? error : new Error(String(error)), null)
+      return
+    }
+    buildConnector({ ...connect, ...(path === undefined ? {} : { socketPath: path }) })(options, callback)
   }
 }
 

@@ -137,3 +137,9 @@ test('a host starts where its data directory takes no socket, and says so', asyn
   expect(await openOwnerSocket(noFolder, { host: '127.0.0.1', port: 1 }, log, 'darwin')).toBeUndefined()
   expect(JSON.stringify(log.lines)).toMatch(/takes no socket.*--data-dir/)
 })
+
+test('a worker whose host has gone learns it as the end of a connection', async () => {
+  const dataDir = tempFolder()
+  // Errors of the file system are of another realm in a test, so the words differ.
+  expect(await dialAsWorker(dataDir)).toMatch(/no host is running for |launch\.json cannot be read/)
+})
