@@ -162,7 +162,7 @@ function finishedToday(runs: readonly Run[], present: Present): Run[] {
 }
 
 /** The lines of the status around the items, and the prompt. */
-const OTHER_LINES = 10
+const OTHER_LINES = 11
 const ITEMS_MIN = 3
 /** In a narrower terminal the command of an item has a line of its own. */
 const ONE_LINE_COLUMNS = 100

@@ -590,8 +590,8 @@ describe('on a terminal', () => {
       lines.findIndex((line) => /^after=/.test(line)),
     ]
     expect(to - from).toBeLessThan(24)
-    expect(lines.filter((line) => / is refused/.test(line))).toHaveLength(14)
-    expect(terminal.text()).toContain('and 26 more; all of them: switchyard status ')
+    expect(lines.filter((line) => / is refused/.test(line))).toHaveLength(13)
+    expect(terminal.text()).toContain('and 27 more; all of them: switchyard status ')
   })
 
   test('the bare command is the status, and names the help', async () => {
