@@ -266,7 +266,7 @@ describe('a lease', () => {
     await conversation.hostSends({ type: 'discard', runId: 'run-1' })
     await conversation.hostSends({ type: 'discard', runId: 'run-2' })
     await conversation.clock.advance(5 * 60_000)
-    // What other runs have left goes at once and makes room.
+    // Sandboxes that other runs have left go at once and make room.
     expect(conversation.transcript().filter((line) => line.startsWith('discard'))).toEqual(['discard run-2'])
     conversation.disk.drain()
     await conversation.clock.settle()

@@ -67,7 +67,7 @@ const damageIsInTheLog: Law = {
     /** By lease: what its worker called dropped, before the row that said so was damaged. */
     const dropped = new Map<string, Ranges>()
     return {
-      // What the earlier host had not stored, this one does not know.
+      // This host does not know the frames that the earlier one had not stored.
       onHostStarting: () => dropped.clear(),
       onHostReceives: (_wire, frame) => {
         if (frame?.type !== 'lease-gap' || frame.damaged === true) return

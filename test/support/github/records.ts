@@ -103,7 +103,7 @@ export interface Issue {
   locked: boolean
   readonly comments: Comment[]
   readonly blockedBy: Issue[]
-  /** Of the text, the first at the beginning. */
+  /** Edits of the text, the first at the beginning. */
   readonly edits: { readonly by: string; readonly ms: number }[]
   readonly events: IssueEvent[]
   readonly pull: PullRecord | undefined

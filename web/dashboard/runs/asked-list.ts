@@ -1,7 +1,7 @@
 /**
  * Reads the runs that the address asks for: a page, the next one when somebody comes to its end, and their summary.
  *
- * What is pushed meanwhile joins by itself while the newest stand first, because that list is derived from the records.
+ * Runs that are pushed meanwhile join by themselves while the newest stand first: that list is derived from the records.
  */
 import { computed, type ReadonlySignal, signal, useComputed } from '@preact/signals'
 import { useRef } from 'preact/hooks'
