@@ -5,6 +5,12 @@ import { packagesMapped } from './build/packages.mjs'
 const someTestsOnly =
   process.env.TALK === 'sockets' || process.argv.some((arg) => /^(-t|--testNamePattern)/.test(arg))
 
+/**
+ * Waits end this many times later than the tests say (`until.ts`, the environment of the tests, `browser.ts`), because
+ * only a failing test waits so long, and a machine that checks changes may be ten times slower than one's own.
+ */
+process.env.PATIENCE ??= process.env.CI ? '6' : '1'
+
 export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   // Data directories hold checkouts of repositories, with tests and packages of their own.
@@ -31,7 +37,7 @@ export default {
   globalSetup: '<rootDir>/test/support/build-once.mjs',
   testSequencer: '<rootDir>/test/support/slowest-first.mjs',
   testEnvironment: '<rootDir>/test/support/test-environment.mjs',
-  testTimeout: 150_000,
+  testTimeout: 150_000 * Number(process.env.PATIENCE),
   workerIdleMemoryLimit: '768MB',
   // More than the two processors: many tests wait for other processes most of the time.
   maxWorkers: 5,

@@ -1,12 +1,22 @@
 /** The command line: parses the arguments, starts the command, and turns errors into messages and exit codes. */
-import { emptyCoreDumps } from './core-dumps.ts'
-import { createOutputFor } from './output/create-output.ts'
-import { reportError } from './report-error.ts'
-import { createProgramFor } from './tree/program.ts'
+
+import { createProgramFor } from './cli/program.ts'
+import { createOutputFor } from './output/output.ts'
+import { emptyCoreDumps } from './process/core-dumps.ts'
+import { EXIT } from './process/exit.ts'
+import { reportError } from './process/report-error.ts'
 
 // Set this first: lmdb ignores file modes, and other users must not read our files.
 process.umask(0o077)
 emptyCoreDumps()
+
+/** Help is printed without an `Output`, which handles the errors of its stream itself. */
+process.stdout.on('error', ({ code = '' }: NodeJS.ErrnoException) => {
+  if (process.stdout.listenerCount('error') > 1) return
+  const isClosed = code === 'EPIPE'
+  if (!isClosed) process.stderr.write(`switchyard: standard output cannot be written (${code})\n`)
+  process.exit(isClosed ? EXIT.done : EXIT.broken)
+})
 
 async function run(): Promise<void> {
   const words = process.argv.slice(2)

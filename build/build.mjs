@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, dirname, join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { asciiOf, isFresh, options, root, writeStamp } from './bundle.mjs'
 import { compilePrograms } from './compile-programs.mjs'
@@ -29,7 +29,6 @@ import { isForThisMachine, makeWorkerPackage, writeWorkerPackage } from './worke
 
 const dist = join(root, 'dist')
 export const program = join(dist, 'bin', 'switchyard.js')
-const commands = join(dist, 'bin', 'client-commands.js')
 const stamp = join(dist, 'stamp.json')
 const inside = join(dist, 'inside')
 
@@ -50,7 +49,7 @@ export async function build() {
     bundle(commandOptions()),
     bundle({
       ...options,
-      entryPoints: entriesOf(programs.filter((name) => !compiledPrograms.includes(name))),
+      entryPoints: entriesOf(Object.keys(programs).filter((name) => !compiledPrograms.includes(name))),
       outdir: join(dist, 'bin', 'programs'),
       splitting: true,
       plugins: [settingList],
@@ -90,7 +89,7 @@ export async function build() {
   ]
   for (const source of others) inputs[source] = {}
   for (const name of Object.keys(clientParts)) delete inputs[`client-for-${name}.ts`]
-  for (const name of programs) delete inputs[`program:${name}`]
+  for (const name of Object.keys(programs)) delete inputs[`program:${name}`]
   writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminalAddon)]: {} } })
 }
 
@@ -101,49 +100,60 @@ function write(path, contents) {
 
 // ---- the command -----------------------------------------------------------------------------------------------------
 
-/** Commands that load much: libraries, schemas, native add-ons. All others are clients, and are bundled together. */
-const programs = [
-  'serve',
-  'worker',
-  'supervise',
-  'own-drain',
-  'dashboard',
-  'inspect',
-  'quickstart',
-  'oauth-helper',
-  'mcp',
-  'completion',
-  'doctor',
-  'check-data',
-  'audit',
-  'init',
-  'service-install',
-  'answer-faults',
-  'config-settings',
-].filter((name) => existsSync(join(root, 'bin', 'commands', `${name}.ts`)))
+/**
+ * The files of commands that load much: libraries, schemas, native add-ons. All other commands are clients, and are bundled
+ * together. A file exports the function of its command under the name of the program.
+ */
+const programs = {
+  serve: 'bin/programs/serve/serve.ts',
+  worker: 'bin/programs/worker/worker.ts',
+  supervise: 'bin/programs/supervise/supervise.ts',
+  'own-drain': 'bin/programs/worker/own-drain.ts',
+  dashboard: 'bin/pages/serve-page.ts',
+  inspect: 'bin/pages/inspect.ts',
+  quickstart: 'bin/programs/quickstart/quickstart.ts',
+  'oauth-helper': 'bin/programs/oauth-helper/oauth-helper.ts',
+  mcp: 'bin/cli/mcp/mcp.ts',
+  completion: 'bin/cli/help/completion.ts',
+  doctor: 'bin/cli/doctor/doctor.ts',
+  'check-data': 'bin/cli/data/check-data.ts',
+  audit: 'bin/cli/data/audit.ts',
+  init: 'bin/cli/init/init.ts',
+  'service-install': 'bin/cli/service/service-install.ts',
+  'answer-faults': 'bin/cli/command/answer-faults.ts',
+  'config-settings': 'bin/cli/settings/config-settings.ts',
+  'config-edit': 'bin/cli/settings/config-edit.ts',
+}
+const programAt = new Map(Object.entries(programs).map(([name, path]) => [join(root, path), name]))
 /** Each is one CommonJS file with compiled code; modules without it cost half as much processor time again. */
 const compiledPrograms = ['serve', 'worker', 'doctor']
 
-const entriesOf = (names) =>
-  Object.fromEntries(names.map((name) => [name, join('bin', 'commands', `${name}.ts`)]))
+const entriesOf = (names) => Object.fromEntries(names.map((name) => [name, programs[name]]))
 
 function launcherOptions() {
   const { banner: _, ...plain } = options
-  return { ...plain, entryPoints: ['bin/launcher.ts'], outfile: program, format: 'cjs', write: false }
+  return {
+    ...plain,
+    entryPoints: ['bin/launcher.ts'],
+    outfile: program,
+    format: 'cjs',
+    minify: true,
+    write: false,
+  }
 }
 
 /**
  * All client commands are one CommonJS file, which starts in two thirds of the processor time that modules and their
- * parts need. It is a function, which `bin/launcher.ts` calls.
+ * parts need. It is a function, which `bin/launcher.ts` calls. Comments and spaces would be read at each start.
  */
 function commandOptions() {
   const loadPrograms = {
     name: 'programs',
     setup(bundling) {
-      const pattern = new RegExp(`/commands/(${programs.join('|')})\\.ts$`)
-      bundling.onResolve({ filter: pattern }, ({ path, kind }) =>
-        kind === 'dynamic-import' ? { path: basename(path, '.ts'), namespace: 'program' } : undefined,
-      )
+      bundling.onResolve({ filter: /^\..*\.ts$/ }, ({ path, resolveDir, kind }) => {
+        const name = kind === 'dynamic-import' ? programAt.get(join(resolveDir, path)) : undefined
+        return name === undefined ? undefined : { path: name, namespace: 'program' }
+      })
       bundling.onLoad({ filter: /./, namespace: 'program' }, ({ path: name }) => {
         const command = name.replace(/-(.)/g, (_, letter) => letter.toUpperCase())
         const contents = `export const ${command} = async (...args) => (await loadProgram('${name}')).${command}(...args)`
@@ -163,8 +173,9 @@ function commandOptions() {
   return {
     ...options,
     entryPoints: ['bin/switchyard.ts'],
-    outfile: commands,
+    outfile: join(dist, 'bin', 'client-commands.js'),
     ...asFunction,
+    minifyWhitespace: true,
     plugins: [loadPrograms, loadLess],
     write: false,
   }

@@ -28,11 +28,7 @@ export async function compilePrograms(program) {
   const env = { PATH: process.env.PATH, HOME: folder, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
   try {
     // What a command without a host needs is most of what every command needs.
-    const nowhere = { ...env, SWITCHYARD_URL: NOWHERE, SWITCHYARD_TOKEN: 'none' }
-    spawnSync(process.execPath, [...KEEP_CODE, program, 'status', '--json'], {
-      env: nowhere,
-      timeout: COMMAND_MS_MAX,
-    })
+    compileCommands(program, [], { ...env, SWITCHYARD_URL: NOWHERE, SWITCHYARD_TOKEN: 'none' })
     // Without a host and a configuration `doctor` does most of what it does with them.
     spawnSync(process.execPath, [...KEEP_CODE, program, 'doctor', '--data-dir', join(folder, 'none')], {
       env,
@@ -47,6 +43,15 @@ export async function compilePrograms(program) {
   } finally {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   }
+}
+
+/** A bundle is tried by one of its commands. */
+function compileCommands(program, options, env) {
+  for (const name of ['status', 'runs'])
+    spawnSync(process.execPath, [...KEEP_CODE, program, name, '--json', ...options], {
+      env,
+      timeout: COMMAND_MS_MAX,
+    })
 }
 
 async function compileHost(program, dataDir, env) {
@@ -71,7 +76,9 @@ async function compileHost(program, dataDir, env) {
   for (const stream of [host.stdout, host.stderr])
     stream.setEncoding('utf8').on('data', (text) => {
       log += text
-      if (isReady(log)) stop()
+      if (!isReady(log) || kill !== undefined) return
+      compileCommands(program, ['--data-dir', dataDir], env)
+      stop()
     })
   await ended
   clearTimeout(timeout)

@@ -7,7 +7,7 @@
  * `any` (transitions from any state), `start`, `arrow`; the first arrow is `e:start><state>`, one from any state `e:><to>`.
  */
 import { instance } from '@viz-js/viz'
-import type { MachineTable, MachineTableState } from '../actors/runtime/machine-table.ts'
+import type { MachineTable, MachineTableState } from './machine-table.ts'
 
 export interface Chart {
   /** Without a style of its own. */
@@ -34,7 +34,7 @@ const STYLE = `<style>
 .arrow>path{fill:none;stroke:#8a867b;stroke-width:1.5}
 .arrow>polygon{fill:#8a867b}
 text{fill:#191b1e;font:13px system-ui,-apple-system,"Segoe UI",Roboto,Inter,"Noto Sans",sans-serif}
-.arrow>text,.any>text{fill:#4c4f54;font-size:11px}
+.arrow>text,.any>text{fill:#4c4f54;font-size:12px}
 @media (prefers-color-scheme:dark){
 .state>path,.state>polygon{fill:#191a1d;stroke:#70747d}
 .nested>path,.nested>polygon{stroke:#474a52}
@@ -54,8 +54,10 @@ export const chartImage = (name: string, { svg }: Chart): string =>
 /** The charts of the tables, in their order. */
 export async function drawCharts(tables: readonly MachineTable[]): Promise<Chart[]> {
   const graphviz = await instance()
+  const draw = (table: MachineTable, direction: Direction): string =>
+    cleanSvg(graphviz.renderString(graphOf(table, direction), { format: 'svg', engine: 'dot' }))
   return tables.map((table) => ({
-    svg: cleanSvg(graphviz.renderString(graphOf(table), { format: 'svg', engine: 'dot' })),
+    svg: larger(draw(table, 'TB'), draw(table, 'LR')),
     states: table.states
       .filter(({ path }) => path !== '')
       .map(({ path, kind, description }) => ({
@@ -73,18 +75,35 @@ export async function drawCharts(tables: readonly MachineTable[]): Promise<Chart
   }))
 }
 
+type Direction = 'TB' | 'LR'
+
+/** Twice as wide as high, like the inspector's place for a chart on a wide screen. */
+const PLACE = { width: 720, height: 360 }
+
+/** The drawing whose text is larger when it fills the place. */
+function larger(first: string, second: string): string {
+  return scaleOf(second) > scaleOf(first) ? second : first
+}
+
+function scaleOf(svg: string): number {
+  const [width = 1, height = 1] = (/viewBox="[\d.]+ [\d.]+ ([\d.]+) ([\d.]+)"/.exec(svg) ?? [])
+    .slice(1)
+    .map(Number)
+  return Math.min(PLACE.width / width, PLACE.height / height)
+}
+
 // ---- the graph ---------------------------------------------------------------------------------------------------
 
 const ANY = 'any state'
 const BADGE_EVENTS_MAX = 4
 
-function graphOf(table: MachineTable): string {
+function graphOf(table: MachineTable, direction: Direction): string {
   const top = table.states.filter(({ path }) => path !== '' && !path.includes('.'))
   const lines = [
     'digraph {',
-    `rankdir=${top.length > 4 ? 'TB' : 'LR'} compound=true nodesep=0.35 ranksep=0.5 pad=0.1 fontname=Arial`,
-    'node [shape=box style=rounded class=state fontname=Arial fontsize=13 height=0.42 margin="0.18,0.06"]',
-    'edge [class=arrow fontname=Arial fontsize=11 arrowsize=0.7]',
+    `rankdir=${direction} compound=true nodesep=0.25 ranksep=0.3 pad=0.1 fontname=Arial`,
+    'node [shape=box style=rounded class=state fontname=Arial fontsize=13 height=0.4 margin="0.16,0.05"]',
+    'edge [class=arrow fontname=Arial fontsize=14 arrowsize=0.7]',
     ...top.flatMap((state) => stateLines(table, state)),
     ...table.states.flatMap((state) => startLines(table, state)),
     ...mergedArrows(table).map(([from, to, events]) => arrowLine(table, from, to, events)),
@@ -134,7 +153,7 @@ function badgeLines(table: MachineTable): string[] {
   const shown = events.slice(0, more === '' ? BADGE_EVENTS_MAX : BADGE_EVENTS_MAX - 1)
   const targets = [...new Set(fromAny.map(({ to }) => to))].filter((to) => to !== '')
   return [
-    `${quote(ANY)} [label="${ANY}:\\n${shown.map(escapeText).join('\\n')}${more}" id="n:" class=any fontsize=11]`,
+    `${quote(ANY)} [label="${ANY}:\\n${shown.map(escapeText).join('\\n')}${more}" id="n:" class=any fontsize=13]`,
     ...targets.map(
       (to) => `${quote(ANY)} -> ${quote(innermost(table, to))} [id=${quote(`e:>${to}`)}${headOf(table, to)}]`,
     ),

@@ -8,14 +8,14 @@ import { join } from 'node:path'
 import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
 import type { ActorKind } from '../actors/runtime/actor-kind.ts'
+import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
+import { chartImage, drawCharts } from './draw-charts.ts'
 import {
   type MachineTable,
   type MachineTableState,
   type MachineTableTransition,
   readMachineTable,
-} from '../actors/runtime/machine-table.ts'
-import { workerSupervisorKind } from '../actors/worker-supervisor/create-worker-supervisor.ts'
-import { chartImage, drawCharts } from './draw-charts.ts'
+} from './machine-table.ts'
 
 export const MACHINES = 'machines.md'
 export const CHARTS = join('docs', 'machines')

@@ -1,9 +1,9 @@
 /** `npm run man`: writes the manual pages to dist/man, or to the folder that is given. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { writeManual } from '../bin/manual/pages.ts'
-import { createProgram } from '../bin/tree/program.ts'
-import { VERSION } from '../bin/version.ts'
+import { writeManual } from '../bin/cli/help/manual.ts'
+import { createProgram } from '../bin/cli/program.ts'
+import { VERSION } from '../bin/process/this-program.ts'
 
 const folder = process.argv[2] ?? join('dist', 'man')
 // So that the same sources give the same pages, as packagers ask for.

@@ -90,7 +90,7 @@ function plantPlugin(planted) {
  */
 export async function findViolation(mutant, { seeds = SEEDS, from = 1, step, entry, name = 'mutant' } = {}) {
   const bundle = await bundleMutant(mutant, entry, name)
-  const kind = mutant.withController ? ['--controller'] : []
+  const kind = mutant.withController ? ['--controller'] : mutant.withHostDamage ? ['--host-damage'] : []
   const steps = step === undefined ? [] : ['--step', step]
   const args = ['--seeds', String(seeds), '--from', String(from), ...steps, '--json', ...kind]
   const { stdout } = await startSimulation(bundle, args)

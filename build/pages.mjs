@@ -161,7 +161,6 @@ export async function bundleDashboard() {
       ...Object.keys(metafile.inputs),
       ...['index.html', 'terminal/terminal.html', ...PLAIN_FILES].map((name) => `${DASHBOARD}/${name}`),
       SERVICE_WORKER,
-      'protocol/setting-meanings.ts',
       'build/pages.mjs',
       'build/merge-first-load.mjs',
     ],

@@ -8,11 +8,14 @@ import { basename, join } from 'node:path'
 import { options, root } from './bundle.mjs'
 
 const sources = join('worker', 'inside')
+/** An agent without a model, for examples, tests and the quick start. */
+const scriptedAgent = 'examples/scripted-agent/program/scripted-agent.ts'
 
 /** The source of each program, below the root. */
 export function sandboxPrograms() {
   const names = readdirSync(join(root, sources)).filter((name) => name.endsWith('.ts'))
-  return names.sort().map((name) => join(sources, name))
+  const paths = [scriptedAgent, ...names.map((name) => join(sources, name))]
+  return paths.sort((a, b) => (basename(a) < basename(b) ? -1 : 1))
 }
 
 /** The files of a folder `inside` without its native add-on, and what they were made from. */

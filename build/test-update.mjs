@@ -1,6 +1,6 @@
 /**
- * `npm run test:update [-- FOLDER]`: rewrites the recorded expectations (trails, transcripts) and machines.md from
- * the current behaviour. Review the difference before you commit it.
+ * `npm run test:update [-- FOLDER]`: rewrites the recorded expectations (trails, transcripts), the API reports and
+ * machines.md from the current behaviour. Review the difference before you commit it.
  */
 import { spawnSync } from 'node:child_process'
 import { root } from './bundle.mjs'
@@ -11,7 +11,7 @@ const tests = [
   '-s',
   'jest',
   '--',
-  ...(folders.length > 0 ? folders : ['test/machines', 'test/conversations']),
+  ...(folders.length > 0 ? folders : ['test/machines', 'test/conversations', 'test/tools/build/api-reports']),
 ]
 const machines = ['run', '-s', 'machines']
 const env = { ...process.env, UPDATE_EXPECTATIONS: '1' }

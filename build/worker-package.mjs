@@ -10,7 +10,7 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -136,7 +136,7 @@ async function bundleWorker() {
       splitting: true,
       chunkNames: 'parts/[name]-[hash]',
       external: ['lmdb'],
-      plugins: [refuseNativePackages, leaveOtherCommands],
+      plugins: [refuseNativePackages],
     }),
     // The log loads this one by its name, and only for people.
     bundle({ ...plain, banner: {}, entryPoints: ['pino-pretty'], outfile: 'index.js', format: 'cjs' }),
@@ -216,19 +216,6 @@ const refuseNativePackages = {
     bundling.onResolve({ filter: /^(uWebSockets\.js|ssh2|@lydell\/node-pty)$/ }, ({ path, importer }) => ({
       errors: [{ text: `the worker package must not need ${path}, which ${importer} imports` }],
     }))
-  },
-}
-
-/** The commands of bin/tree/worker-program.ts. The files of that folder also define others, which are not bundled. */
-const COMMANDS = ['worker', 'own-drain', 'supervise', 'paths', 'answer-faults']
-const leaveOtherCommands = {
-  name: 'no other command',
-  setup(bundling) {
-    bundling.onResolve({ filter: /\/commands\/[\w-]+\.ts$/ }, ({ path, kind }) =>
-      kind === 'dynamic-import' && !COMMANDS.includes(basename(path, '.ts'))
-        ? { path, external: true }
-        : undefined,
-    )
   },
 }
 

@@ -13,8 +13,8 @@ export const providerNamed = (word: string): AgentProvider | undefined =>
     ?.provider
 
 /** A sentence of the host with the names for people. Keys of settings, like `agent.commands.agentA`, stay. */
-export const withAgentNames = (text: string): string =>
-  text.replace(/(?<![\w.])agent[A-Z]\b(?![.\w])/g, (word) => agentName(word))
+export const withAgentNames = (text: string, nameOf = agentName): string =>
+  text.replace(/(?<![\w.])agent[A-Z]\b(?![.\w])/g, (word) => nameOf(word))
 
 const find = (provider: string) => Object.values(AGENTS).find((each) => each.provider === provider)
 

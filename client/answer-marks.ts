@@ -16,12 +16,15 @@ const DONE = 'ok'
 
 export const ANSWER_MARKS = {
   health: 'ok',
+  readStatus: 'health',
   readConfig: 'agent',
   changeSettings: 'config',
   changeCredentials: 'results',
   pauseDispatch: 'paused',
   resumeDispatch: 'paused',
   listTickets: ['identifier'],
+  listTicketRuns: ['ticketId'],
+  summarizeTickets: 'total',
   createTicket: 'ticket',
   runTicket: RUN,
   listRuns: [RUN],

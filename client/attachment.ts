@@ -5,10 +5,12 @@
  * restarted host is found at its new address. An attachment ends when the session ends, a permanent refusal arrives,
  * the host stays away, or the person detaches.
  */
-import type { DialSocket, HostAddress } from './connection.ts'
-import { type ConnectionEnd, dialTerminal, type TerminalListener } from './dial-terminal.ts'
-import { HostNotFound, withoutControls } from './errors.ts'
+import type { AttachInput, AttachOutput } from '../protocol/dashboard.ts'
+import { fillPath } from './client.ts'
+import type { ClientSocket, DialSocket, HostAddress, SocketEnd } from './connection.ts'
+import { describeRefusal, HostNotFound, withoutControls } from './errors.ts'
 import type { InputClock, InputSender, WindowSize } from './input-sender.ts'
+import { REQUEST_LINES } from './request-lines.ts'
 import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =
@@ -185,4 +187,120 @@ function waitOrLeave(ms: number, { clock, leave }: AttachmentOptions): Promise<v
       resolve()
     }
   })
+}
+
+// ---- one connection ----------------------------------------------------------------------------------------------
+
+/** How a connection ended. */
+interface ConnectionEnd {
+  /** The exit code of the session's process. */
+  readonly exit?: number
+  /** The message why there is no session or no connection. */
+  readonly refusal?: string
+  /** The HTTP status of a refused connection. */
+  readonly status?: number
+  /** Why the connection ended. */
+  readonly reason: string
+}
+
+interface TerminalListener {
+  onOpen(): void
+  onOutput(data: string): void
+  onEnd(over: ConnectionEnd): void
+}
+
+interface TerminalConnection {
+  send(frame: AttachInput): void
+  /** Bytes that are not sent yet. */
+  backlog(): number
+  close(): void
+}
+
+/** The reason of connections that the session itself has ended. */
+const SESSION_ENDED = 'the host ended the session'
+const SOCKET_PATH = REQUEST_LINES.attachSocket.split(' ')[1] ?? ''
+
+/**
+ * Connects to a run's attach socket: receives output, sends input.
+ *
+ * However a connection ends (no host, a silent handshake, a cut cable), the listener's `onEnd` is called exactly once,
+ * and nothing after it. No function throws, and the listener is not called before `dialTerminal` has returned.
+ */
+function dialTerminal(
+  dial: DialSocket,
+  at: HostAddress,
+  runId: string,
+  listener: TerminalListener,
+): TerminalConnection {
+  return new SocketTerminalConnection(dial, at, runId, listener)
+}
+
+class SocketTerminalConnection implements TerminalConnection {
+  readonly #at: HostAddress
+  readonly #listener: TerminalListener
+  readonly #socket: ClientSocket
+  #isOver = false
+
+  constructor(dial: DialSocket, at: HostAddress, runId: string, listener: TerminalListener) {
+    this.#at = at
+    this.#listener = listener
+    this.#socket = dial(at, fillPath(SOCKET_PATH, { id: runId }), {
+      onOpen: () => listener.onOpen(),
+      onText: (text) => this.#onText(text),
+      onEnd: (end) => this.#finish(connectionEnd(this.#at, end)),
+    })
+  }
+
+  send(frame: AttachInput): void {
+    this.#socket.send(JSON.stringify(frame))
+  }
+
+  backlog(): number {
+    return this.#socket.backlog()
+  }
+
+  close(): void {
+    this.#socket.close()
+  }
+
+  #onText(text: string): void {
+    if (this.#isOver) return
+    const frame = readFrame(text)
+    switch (frame?.type) {
+      case 'data':
+        this.#listener.onOutput(frame.data)
+        return
+      case 'exit':
+        this.#finish({ exit: frame.code, reason: SESSION_ENDED })
+        return
+      case 'error':
+        this.#finish({ refusal: frame.message, reason: SESSION_ENDED })
+        return
+      default:
+      // Ignore frames of a newer host.
+    }
+  }
+
+  #finish(end: ConnectionEnd): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#socket.close()
+    this.#listener.onEnd(end)
+  }
+}
+
+function connectionEnd(at: HostAddress, { reply, reason }: SocketEnd): ConnectionEnd {
+  if (reply === undefined) return { reason }
+  const { message, cure } = describeRefusal(at, reply)
+  return { refusal: cure === undefined ? message : `${message}; ${cure}`, status: reply.status, reason }
+}
+
+/** Returns undefined for a text that no host sends. */
+function readFrame(text: string): AttachOutput | undefined {
+  try {
+    // The host checks what it sends.
+    return Object(JSON.parse(text)) as AttachOutput
+  } catch {
+    return undefined
+  }
 }

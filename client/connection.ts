@@ -4,7 +4,6 @@
  * Node has one pair of ways (`node-http.ts`, `node-socket.ts`), a browser another (`browser.ts`); everything else in
  * this folder runs in both.
  */
-
 import type { RequestName } from './client.ts'
 
 /** The users whose program may be the host. The superuser's program always may. */

@@ -1,8 +1,13 @@
-/** The accounts that a host has connected, read from its masked configuration, its tracker and its storage. */
+/**
+ * The accounts that a host has connected, read from its masked configuration, its tracker and its storage; and the pages
+ * on which people make the credentials that they give by hand.
+ */
 import { AGENTS } from '../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
-import type { ConnectProvider, StorageStatus } from '../protocol/connect.ts'
+import type { ConnectProvider, CredentialProvider, StorageStatus } from '../protocol/connect.ts'
+import { GITHUB_API } from '../protocol/drivers.ts'
 import type { TrackerStatus } from '../protocol/tracker.ts'
+import type { CredentialRequestField } from './settings.ts'
 
 export interface Connection {
   readonly provider: ConnectProvider | 'storage'
@@ -36,3 +41,64 @@ export function connectionsOf({ config, tracker, storage }: ConnectionSource): C
 }
 
 const stateOf = (isConnected: boolean) => (isConnected ? 'connected' : 'not connected')
+
+export interface TokenPage {
+  readonly field: CredentialRequestField
+  /** Like `the API key of Claude Code`. */
+  readonly what: string
+  readonly url: string
+  readonly rights: string
+}
+
+type AccountSettings = Pick<ServiceConfig, 'codehost'> & {
+  readonly tracker: Pick<ServiceConfig['tracker'], 'driver'>
+}
+
+const AGENT_PAGES = {
+  agentA: {
+    field: 'agentAApiKey',
+    url: 'https://platform.claude.com/settings/keys',
+    rights: `none to choose; for a subscription, what "${AGENTS.agentA.loginCommand}" prints`,
+  },
+  agentB: {
+    field: 'agentBApiKey',
+    url: 'https://platform.openai.com/api-keys',
+    rights: 'model capabilities: write; list models: read',
+  },
+  agentC: { field: 'agentCApiKey', url: 'https://aistudio.google.com/apikey', rights: 'none to choose' },
+} as const
+
+const STORAGE_PAGE: TokenPage = {
+  field: 'storageToken',
+  what: 'the API token of Cloudflare',
+  url: 'https://dash.cloudflare.com/profile/api-tokens',
+  rights: 'Workers R2 Storage: edit, and Account Settings: read, of the one account that has the bucket',
+}
+
+/** Undefined for a provider that works on a folder, and for tickets that the code host's token reads. */
+export function tokenPageOf(provider: CredentialProvider, config: AccountSettings): TokenPage | undefined {
+  if (provider === 'codehost') return config.codehost.driver === 'github' ? githubPage(config) : undefined
+  if (provider === 'storage') return STORAGE_PAGE
+  if (provider !== 'tracker')
+    return { ...AGENT_PAGES[provider], what: `the API key of ${AGENTS[provider].productName}` }
+  if (config.tracker.driver !== 'linear') return undefined
+  return {
+    field: 'trackerApiKey',
+    what: 'the personal API key of Linear',
+    url: 'https://linear.app/settings/account/security',
+    rights: 'read and write, for the teams whose tickets are worked on',
+  }
+}
+
+function githubPage({ codehost }: AccountSettings): TokenPage {
+  const { apiUrl = GITHUB_API } = codehost
+  // A server of one's own has its interface below `/api/v3` of its site.
+  const site = apiUrl === GITHUB_API ? 'https://github.com' : new URL(apiUrl).origin
+  return {
+    field: 'codehostToken',
+    what: 'the token of GitHub',
+    url: `${site}/settings/tokens/new?scopes=repo&description=switchyard`,
+    rights:
+      'repo; or a fine-grained token with contents, pull requests and issues (read and write), commit statuses (read)',
+  }
+}

@@ -1,8 +1,15 @@
-/** Adds up what runs have cost, by day, repository, model or agent: the one sum of the commands and of the pages. */
+/**
+ * Adds up what runs have cost, by day, repository, model or agent: the one sum of the commands and of the pages.
+ *
+ * A run's record names its costs without their instants, which are read from the run's events where they matter.
+ */
 import type { CostEntry } from '../protocol/cost.ts'
 import type { CostGroup } from '../protocol/cost-groups.ts'
-import type { Run } from '../protocol/run.ts'
-import type { SpentCost } from './spent-costs.ts'
+import type { Run, RunEvent } from '../protocol/run.ts'
+import type { Client } from './client.ts'
+import type { ClientConnection } from './connection.ts'
+import { beginningOf } from './run-beginning.ts'
+import { hasEnded, readEvents } from './run-events.ts'
 
 /** A row: the sum of all entries with the same key. */
 export interface CostSum {
@@ -16,6 +23,13 @@ export interface CostSum {
   readonly costUsd?: number
   /** The part of `costUsd` that was computed, not billed. */
   readonly estimatedUsd?: number
+}
+
+export interface SpentCost {
+  readonly run: Run
+  readonly entry: CostEntry
+  /** Wall milliseconds. */
+  readonly at: number
 }
 
 /** The usage of one agent execution, or of one model in it. */
@@ -38,7 +52,6 @@ export type CostPart = Pick<
 
 /** Stands where the record of a run does not name the repository or the model. */
 export const NO_KEY = '-'
-const USD_DIGITS = 9
 
 /** Only a row for each model needs the parts of an entry. */
 export function partsOf(cost: SpentCost, by: CostGroup, dayOf: (at: number) => string): CostPart[] {
@@ -99,6 +112,83 @@ export function sumOf(key: string, parts: readonly CostPart[]): CostSum {
   }
 }
 
+const USD_DIGITS = 9
+
 /** Sums of binary fractions have digits behind the last one that means something. */
 const dollarsOf = (parts: readonly CostPart[]): number =>
   Number(parts.reduce((sum, { costUsd = 0 }) => sum + costUsd, 0).toFixed(USD_DIGITS))
+
+// ---- what runs have spent, and when ------------------------------------------------------------------------------
+
+interface SpentOptions {
+  /** Only what was spent from then on, in wall milliseconds. */
+  readonly since: number
+  /** The days of the instants must be right. */
+  readonly areDaysAsked: boolean
+}
+
+export interface SpentContext {
+  /** Wall milliseconds. */
+  readonly now: number
+  /** The local day of an instant. */
+  readonly dayOf: (at: number) => string
+  /** When the costs with each label were last reported. */
+  readonly instantsOf: (run: Run) => Promise<ReadonlyMap<string, number>>
+}
+
+/**
+ * Returns the costs of one run since the instant.
+ *
+ * A run whose work fell on one side of every border that is asked for needs no instants. For the others the run's events
+ * say when each execution reported its costs, as the host's metrics count them: a follow-up of today does not move the
+ * costs of yesterday.
+ */
+export async function readCostsOf(
+  { now, dayOf, instantsOf }: SpentContext,
+  run: Run,
+  { since, areDaysAsked }: SpentOptions,
+): Promise<SpentCost[]> {
+  const [begin, end] = [Date.parse(run.createdAt), lastReportOf(run, now)]
+  if (run.costs.length === 0 || end < since) return []
+  const crossesDay = areDaysAsked && dayOf(begin) !== dayOf(end)
+  const instants = crossesDay || begin < since ? await instantsOf(run) : new Map<string, number>()
+  const spent = run.costs.map((entry) => ({ run, entry, at: instants.get(entry.label) ?? end }))
+  return spent.filter(({ at }) => at >= since)
+}
+
+const PAGE = 200
+
+/** Yields all runs, newest first, because an old run may have been followed up today. */
+export async function* readAllRuns(client: Pick<Client, 'listRuns'>): AsyncGenerator<Run> {
+  let before: string | undefined
+  for (;;) {
+    const page = await client.listRuns({ limit: PAGE, ...(before === undefined ? {} : { before }) })
+    yield* page
+    before = page.at(-1)?.id
+    if (before === undefined || page.length < PAGE) return
+  }
+}
+
+/** The instant of costs without an event: those of an active run are spent now. */
+function lastReportOf(run: Run, now: number): number {
+  if (hasEnded(run)) return Date.parse(run.finishedAt ?? run.startedAt ?? beginningOf(run))
+  return run.status === 'queued' ? Date.parse(beginningOf(run)) : now
+}
+
+const LAST_EVENTS = 200
+
+/** Reads when the costs with each label were last reported. The last events mostly say so, and a log may be long. */
+export async function readInstants(
+  client: Pick<Client, 'readRunEvents'>,
+  connection: ClientConnection,
+  run: Run,
+): Promise<Map<string, number>> {
+  const instants = new Map<string, number>()
+  const add = (event: RunEvent) => {
+    if (event.type === 'cost') instants.set(event.entry.label, Date.parse(event.at))
+  }
+  for (const event of await client.readRunEvents({ id: run.id, tail: LAST_EVENTS })) add(event)
+  if (run.costs.every(({ label }) => instants.has(label))) return instants
+  for await (const event of readEvents(connection, run.id)) add(event)
+  return instants
+}

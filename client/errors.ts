@@ -3,6 +3,7 @@
  *
  * Messages are for people. They quote the host's own sentence, without control characters, and never the token.
  */
+import { messageOf } from '../protocol/message-of.ts'
 import type { HostAddress, HostReply } from './connection.ts'
 
 /** Too slow, too early, too many. */
@@ -130,5 +131,5 @@ export function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code: unknown = Reflect.get(Object(cause), 'code')
   if (typeof code === 'string' && code !== '') return code
-  return (cause instanceof Error ? cause.message : String(cause)).slice(0, REASON_CHARS_MAX)
+  return messageOf(cause).slice(0, REASON_CHARS_MAX)
 }

@@ -4,8 +4,10 @@
  * A first connection that fails ends the feed with its error. After that the feed dials again for as long as it is
  * open, at the host's new address, and each new connection begins with a hello. A lasting refusal ends the feed.
  */
+import type { InspectFrame, InspectRequest } from '../protocol/inspection.ts'
 import type { ClientConnection, ClientSocket, HostAddress, SocketEnd } from './connection.ts'
 import { HostRefusal, HostUnreachable, parseOrUndefined, reasonOf } from './errors.ts'
+import { REQUEST_LINES } from './request-lines.ts'
 
 export interface FeedListener<F> {
   onFrame(frame: F): void
@@ -141,3 +143,31 @@ function readFrame<F>(at: HostAddress, text: string): F {
 
 const errorOf = (at: HostAddress, path: string, { reply, reason }: SocketEnd): Error =>
   reply === undefined ? new HostUnreachable(at, reason) : new HostRefusal(at, reply, `GET ${path}`)
+
+const INSPECT_SOCKET_PATH = REQUEST_LINES.inspectSocket.split(' ')[1] ?? ''
+
+/** The inspection socket of a host: its actors at once, then what happens to them. */
+export class InspectFeed {
+  readonly #feed: HostFeed<InspectFrame>
+  #request: InspectRequest | undefined
+
+  constructor(connection: ClientConnection, listener: FeedListener<InspectFrame>) {
+    this.#feed = new HostFeed(connection, INSPECT_SOCKET_PATH, listener, () => {
+      if (this.#request !== undefined) this.#feed.send(this.#request)
+    })
+  }
+
+  /** Whom the viewer follows; a new connection hears it too. */
+  follow(request: Omit<InspectRequest, 'type'>): void {
+    this.#request = { type: 'inspect-follow', ...request }
+    this.#feed.send(this.#request)
+  }
+
+  redial(): void {
+    this.#feed.redial()
+  }
+
+  close(): void {
+    this.#feed.close()
+  }
+}

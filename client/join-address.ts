@@ -31,6 +31,8 @@ export interface HostMarks {
   readonly fingerprint?: string | undefined
   /** The user whose program the host is, for a worker on its machine. */
   readonly hostUser?: string | undefined
+  /** The port of the fleet listener since the start, 0 without one; undefined from a host that does not say. */
+  readonly fleetPort?: number | undefined
   /** The port of the configuration; 0 where any port will do. */
   readonly serverPort?: number | undefined
 }
@@ -51,7 +53,7 @@ export function joinCommand(
   fleet: ServiceConfig['fleet'],
   managementUrl: string,
   option: '--token-file' | '--join-key-file',
-  { fingerprint, hostUser, serverPort = 0 }: HostMarks,
+  { fingerprint, hostUser, fleetPort = fleet.port, serverPort = 0 }: HostMarks,
 ): JoinCommand {
   const { url, isExposed, isHereOnly } = joinAddress(fleet, managementUrl)
   // Behind a public address another program may show another certificate.
@@ -65,14 +67,17 @@ export function joinCommand(
   const notes: string[] = []
   if (fingerprint !== undefined && !isOwn)
     notes.push(`The certificate of this host has the SHA-256 fingerprint ${fingerprint}.`)
-  const { port } = new URL(managementUrl)
-  if (url === managementUrl && serverPort !== 0 && port !== String(serverPort))
-    notes.push(
-      `A restart of the host is due: it listens on port ${port}, and on ${serverPort} from its next start on. Restart it first, or give the worker that port then.`,
-    )
+  const port = Number(new URL(managementUrl).port)
+  if (url !== managementUrl) {
+    if ((fleet.host ?? '') !== '' && fleetPort !== fleet.port) notes.push(restartNote(fleetPort, fleet.port))
+  } else if (serverPort !== 0 && port !== serverPort) notes.push(restartNote(port, serverPort))
   if (isHereOnly)
     notes.push(
       'Only this machine reaches that address. For others: switchyard config set fleet.host ADDRESS, give the host a certificate in fleet.tls, and restart it.',
     )
   return { line: words.map(quoteWord).join(' '), notes }
 }
+
+/** @param now 0 where the host does not listen for other machines yet */
+const restartNote = (now: number, then: number): string =>
+  `A restart of the host is due: it listens ${now === 0 ? 'for this machine only' : `on port ${now}`}, and on ${then} from its next start on. Restart it first, or start the worker then.`

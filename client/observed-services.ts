@@ -17,8 +17,7 @@ export async function describeCodeHost(
   client: Pick<Client, 'listCodehostRepos'>,
   { codehost: { driver, token } }: Pick<ServiceConfig, 'codehost'>,
 ): Promise<string> {
-  if (isFolder(CODE_HOST_FACTS[driver])) return `${driver}, connected`
-  if ((token ?? '') === '') return `${driver}, not connected`
+  if (!isFolder(CODE_HOST_FACTS[driver]) && (token ?? '') === '') return `${driver}, not connected`
   try {
     await client.listCodehostRepos({}, { timeoutMs: ANSWER_MS_MAX })
     return `${driver}, connected`

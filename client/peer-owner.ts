@@ -6,9 +6,8 @@
  * kernels with the uid of root, and whoever accepts late still reads what was sent: only a row with an inode counts.
  * A certificate proves lines with TLS, and connections to other machines are not judged here.
  */
-import { readFile, readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { endianness } from 'node:os'
 import type { HostOwner } from './connection.ts'
 import { ForeignPeer } from './errors.ts'
 
@@ -22,6 +21,8 @@ const PRODUCT = 'switchyard'
 /** Stands for every user that a namespace of users does not contain. */
 const OVERFLOW_UID = 65_534
 const TABLES = ['tcp', 'tcp6']
+const CHUNK_BYTES = 64 * 1024
+const IS_LITTLE_ENDIAN = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
 /** A /proc that shows processes only (`subset=pid`) has the first folder, but not the second. */
 const TABLE_FOLDERS = ['/proc/self/net', '/proc/net']
 /** The states in which the other end has closed the connection (include/net/tcp_states.h). */
@@ -34,17 +35,16 @@ export async function provePeer(socket: Socket, owner: HostOwner = ownUser()): P
   const { localAddress = '', localPort = 0, remoteAddress = '', remotePort = 0 } = socket
   if (!isWithinMachine(localAddress, remoteAddress) || process.platform !== 'linux') return
   const [own, peer] = [addressPattern(localAddress, localPort), addressPattern(remoteAddress, remotePort)]
-  const began = performance.now()
+  const began = process.uptime()
   for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX)) {
-    const tables = await Promise.all(TABLES.map(readTable))
-    if (tables.every((text) => text === '')) throw hidden(remoteAddress, remotePort)
-    const found = findPeers(tables, own, peer)
+    const found = findPeer(remoteAddress.includes(':') ? TABLES.toReversed() : TABLES, readTable, own, peer)
+    if (found === 'unreadable') throw hidden(remoteAddress, remotePort)
     if (socket.destroyed || socket.readableEnded || found === 'closed')
       throw new Error('the connection broke')
     if (socket.readableLength > 0)
       throw new Error('what answers there speaks before it is asked, which no host does')
-    if (typeof found !== 'string') return judgePeers(found, owner, remotePort)
-    const ms = performance.now() - began
+    if (typeof found !== 'string') return judgePeer(found, owner, remotePort)
+    const ms = 1_000 * (process.uptime() - began)
     if (found === 'unlisted' && ms > LISTED_MS_MAX) throw redirected(remoteAddress, remotePort)
     if (ms > ACCEPT_MS_MAX)
       throw new Error(
@@ -59,32 +59,84 @@ export const ownUser = (): HostOwner => ({ users: [process.getuid?.() ?? SUPERUS
 
 // ---- the kernel's tables -------------------------------------------------------------------------------------------
 
-type FoundPeers = 'unlisted' | 'unaccepted' | 'closed' | readonly number[]
+type FoundPeer = 'unreadable' | 'unlisted' | 'unaccepted' | 'closed' | number
+
+/** The parts of a table, each with whole rows. */
+type ReadTable = (name: string) => Iterable<string>
 
 /**
- * The users of the sockets at the other end.
+ * The user of the socket at the other end. No two sockets have the same pair of addresses, so an accepted one ends the
+ * search: the kernel walks through all of its memory for connections, which takes milliseconds for each table.
  *
  * @param own our end as a pattern, from `addressPattern`
  * @param peer the other end, likewise
  */
-export function findPeers(tables: readonly string[], own: string, peer: string): FoundPeers {
-  const row = new RegExp(`: ${peer} ${own} (\\w\\w) (?:\\S+ +){3}(\\d+) +\\d+ (\\d+) `, 'g')
-  const rows = tables.flatMap((text) => [...text.matchAll(row)])
-  if (rows.length === 0) return 'unlisted'
-  if (rows.every(([, , , inode]) => inode !== '0')) return rows.map(([, , uid]) => Number(uid))
-  return rows.some(([, state = '']) => CLOSED_STATES.includes(state)) ? 'closed' : 'unaccepted'
+export function findPeer(
+  names: readonly string[],
+  readTable: ReadTable,
+  own: string,
+  peer: string,
+): FoundPeer {
+  const row = new RegExp(`: ${peer} ${own} (\\w\\w) (?:\\S+ +){3}(\\d+) +\\d+ (\\d+) `)
+  const plainOwn = `${own.replace(MAPPED, '')} `
+  let found: FoundPeer = 'unreadable'
+  for (const name of names)
+    for (const rows of readTable(name)) {
+      // Few parts have our address, and finding a plain text costs less than matching a pattern.
+      const [, state = '', uid, inode] = (rows.includes(plainOwn) ? row.exec(rows) : null) ?? []
+      if (inode !== undefined && inode !== '0') return Number(uid)
+      if (inode !== undefined) found = CLOSED_STATES.includes(state) ? 'closed' : 'unaccepted'
+      else if (found === 'unreadable') found = 'unlisted'
+    }
+  return found
 }
 
-/** Empty where nobody may read it; a kernel without IPv6 lacks one of the tables. */
-async function readTable(name: string): Promise<string> {
+/**
+ * Empty where nobody may read it; a kernel without IPv6 lacks one of the tables. The kernel writes the table while it is
+ * read, and the threads that read files for Node would cost a command more than the table.
+ */
+function* readTable(name: string): Generator<string> {
   for (const folder of TABLE_FOLDERS) {
-    const text = await new Promise<string>((resolve) =>
-      readFile(`${folder}/${name}`, 'latin1', (_, read) => resolve(read ?? '')),
-    )
-    if (text !== '') return text
+    let hasRows = false
+    for (const rows of readRows(`${folder}/${name}`)) {
+      hasRows = true
+      yield rows
+    }
+    if (hasRows) return
   }
-  return ''
 }
+
+function* readRows(path: string): Generator<string> {
+  const file = openIfReadable(path)
+  if (file === undefined) return
+  try {
+    const bytes = Buffer.allocUnsafe(CHUNK_BYTES)
+    let rest = ''
+    for (;;) {
+      const length = readSync(file, bytes)
+      if (length === 0) break
+      const text = rest + bytes.toString('latin1', 0, length)
+      const end = text.lastIndexOf('\n') + 1
+      rest = text.slice(end)
+      yield text.slice(0, end)
+    }
+  } catch {
+    // A table that ends early lists fewer sockets, and what is not listed is not trusted.
+  } finally {
+    closeSync(file)
+  }
+}
+
+function openIfReadable(path: string): number | undefined {
+  try {
+    return openSync(path, 'r')
+  } catch {
+    return undefined
+  }
+}
+
+/** The beginning of a pattern that a plain IPv4 address lacks. */
+const MAPPED = /^\(.*\)\?/
 
 /** As the kernel prints an address: words of 32 bits, in the order of bytes of this machine. */
 export function addressPattern(address: string, port: number): string {
@@ -92,12 +144,10 @@ export function addressPattern(address: string, port: number): string {
   const words = Array.from({ length: bytes.length / 4 }, (_, index) =>
     bytes.subarray(4 * index, 4 * index + 4),
   )
-  const inOrder = words.map((word) =>
-    (endianness() === 'LE' ? Buffer.from(word).reverse() : word).toString('hex'),
-  )
+  const inOrder = words.map((word) => (IS_LITTLE_ENDIAN ? Buffer.from(word).reverse() : word).toString('hex'))
   const text = inOrder.join('').toUpperCase()
   const isIPv4 = bytes.length === 4
-  const mapped = endianness() === 'LE' ? 'FFFF0000' : '0000FFFF'
+  const mapped = IS_LITTLE_ENDIAN ? 'FFFF0000' : '0000FFFF'
   return `${isIPv4 ? `(?:0{16}${mapped})?` : ''}${text}:${port.toString(16).toUpperCase().padStart(4, '0')}`
 }
 
@@ -117,17 +167,16 @@ const isWithinMachine = (local: string, remote: string): boolean =>
 
 // ---- the judgement -------------------------------------------------------------------------------------------------
 
-function judgePeers(found: readonly number[], { users, setting }: HostOwner, port: number): void {
-  const isOwner = (uid: number) => uid === SUPERUSER || (users.includes(uid) && !isAnybody(uid))
-  const foreign = found.find((uid) => !isOwner(uid))
-  if (foreign === undefined) return
-  if (isAnybody(foreign)) throw outsider(port)
-  const [name, expected] = [userName(foreign), userName(users[0] ?? SUPERUSER)]
+function judgePeer(uid: number, { users, setting }: HostOwner, port: number): void {
+  if (uid === SUPERUSER) return
+  if (isAnybody(uid)) throw outsider(port)
+  if (users.includes(uid)) return
+  const [name, expected] = [userName(uid), userName(users[0] ?? SUPERUSER)]
   throw new ForeignPeer(
     `port ${port} belongs to user ${name}, not to the ${PRODUCT} of ${expected}; nothing was sent`,
     setting === undefined
       ? 'start the host again, at another port where this one is taken: switchyard serve --port 0'
-      : `if your host runs as ${name}: ${setting}${foreign}`,
+      : `if your host runs as ${name}: ${setting}${uid}`,
   )
 }
 

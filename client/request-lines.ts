@@ -10,6 +10,7 @@ type RequestLine<N extends RouteName> = `${Routes[N]['method']} ${Routes[N]['pat
 
 export const REQUEST_LINES = {
   health: 'GET /api/health',
+  readStatus: 'GET /api/status',
   readConfig: 'GET /api/config',
   changeSettings: 'PUT /api/settings',
   changeCredentials: 'PUT /api/settings/credentials',
@@ -20,6 +21,8 @@ export const REQUEST_LINES = {
   readOpenApi: 'GET /api/openapi.json',
   readMetrics: 'GET /metrics',
   listTickets: 'GET /api/tickets',
+  listTicketRuns: 'GET /api/tickets/runs',
+  summarizeTickets: 'GET /api/tickets/summary',
   createTicket: 'POST /api/tickets',
   runTicket: 'POST /api/tickets/:id/run',
   listRuns: 'GET /api/runs',

@@ -68,6 +68,7 @@ export function settingSentence(message: string): string {
 export const CREDENTIALS_BY_HAND: Readonly<Record<string, CredentialRequestField>> = {
   'tracker.apiKey': 'trackerApiKey',
   'codehost.token': 'codehostToken',
+  'storage.token': 'storageToken',
   // The names are those of the fields of a request.
   ...Object.fromEntries(
     Object.keys(AGENT_KEY_FIELDS).map((field) => [`agent.${field}`, field as CredentialRequestField]),
@@ -91,6 +92,7 @@ export const CREDENTIALS_BY_FLOW: Readonly<Record<string, string>> = {
 export const KEY_SETTINGS: Readonly<Record<string, string>> = {
   tracker: 'tracker.apiKey',
   codehost: 'codehost.token',
+  storage: 'storage.token',
   ...Object.fromEntries(
     Object.entries(AGENT_KEY_FIELDS).map(([field, provider]) => [provider, `agent.${field}`]),
   ),

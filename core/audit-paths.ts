@@ -1,6 +1,10 @@
 /** The paths of settings in an entry of the trail of actions: names only, never a value. */
-import { TRAIL_KEYS_MAX, TRAIL_TEXT_CHARS_MAX } from '../protocol/limits.ts'
-import { isJsonEqual } from './settings/json-equal.ts'
+import { isJsonEqual } from './settings/json-values.ts'
+
+/** How many paths of settings an entry names. */
+export const TRAIL_KEYS_MAX = 50
+/** The longest name, id or path in an entry; the rest of a longer one is left out. */
+export const TRAIL_TEXT_CHARS_MAX = 300
 
 /** The paths of everything that is given, like `policy.paused`; a list counts as one thing. */
 export const pathsIn = (value: unknown): string[] => changedPaths(undefined, value)

@@ -1,8 +1,8 @@
 /**
  * Connection ports are the two ends of a socket: what the host asks of the socket, and what the socket reports to the
- * host. Listeners implement the first and call the second.
+ * host. Listeners implement the first and call the second. A push to many sockets is turned into JSON once.
  */
-import type { AttachOutput } from '../protocol/dashboard.ts'
+import type { AttachOutput, DashboardPush } from '../protocol/dashboard.ts'
 import type { InspectFrame, InspectRequest } from '../protocol/inspection.ts'
 
 /** The socket of one terminal view. After it is closed every call does nothing. */
@@ -60,4 +60,32 @@ export interface InspectionSession {
   /** The socket has room again. */
   onDrained(): void
   close(): void
+}
+
+// ---- pushes ------------------------------------------------------------------------------------------------------
+
+export interface EventPush {
+  readonly type: 'run-event'
+  readonly runId: string
+  readonly json: Uint8Array
+}
+
+/**
+ * A push on its way to the listeners. Events of runs are so many that each comes as the JSON of its push: nobody here
+ * reads them as objects.
+ */
+export type OutgoingPush = Exclude<DashboardPush, { readonly type: 'run-event' }> | EventPush
+
+const [HEAD, TAIL] = ['{"type":"run-event","event":', '}'].map((text) => Buffer.from(text)) as [
+  Buffer,
+  Buffer,
+]
+
+/** `event`: its JSON. */
+export function createEventPush(runId: string, event: Uint8Array): EventPush {
+  const json = Buffer.allocUnsafe(HEAD.length + event.length + TAIL.length)
+  json.set(HEAD, 0)
+  json.set(event, HEAD.length)
+  json.set(TAIL, HEAD.length + event.length)
+  return { type: 'run-event', runId, json }
 }

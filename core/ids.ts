@@ -2,8 +2,8 @@
  * Ids that sort as text in the order of their creation and never repeat.
  *
  * An id is a UUID of version 7: 48 bits of wall time, then 74 random bits. Within one millisecond, and while the wall
- * clock is behind its highest value, the last digits are counted up instead. The order therefore holds within a
- * process whatever the clock does. Ids are not secret.
+ * clock is behind its highest value, the digits behind the version are counted up instead. The order therefore holds
+ * within a process whatever the clock does, and the first 16 digits tell such ids apart. Ids are not secret.
  */
 import type { Clock, RandomSource } from './ports.ts'
 
@@ -47,15 +47,17 @@ export function createdAtOf(id: string): string | undefined {
   return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9_999 ? undefined : at.toISOString()
 }
 
-/** These last digits are counted up; the digits before them change once per millisecond. */
-const COUNTED_DIGITS = 8
+/** The time and the version, which change once per millisecond. */
+const HEAD_DIGITS = 13
+/** The digits behind them are counted up; the rest stays as it was drawn. */
+const COUNTED_DIGITS = 3
 const COUNTED_END = 16 ** COUNTED_DIGITS
 /** Drawn at once, because drawing costs as much as everything else about an id, whatever the number of bytes. */
 const DRAWN_BYTES = 64 * RANDOM_BYTES
 
 function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): () => string {
   let time = -1
-  let head = ''
+  let [head, tail] = ['', '']
   let count = 0
   let drawn: Uint8Array = new Uint8Array()
   const begin = (at: number) => {
@@ -63,14 +65,31 @@ function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'by
     const whole = uuidv7Hex(at, drawn)
     drawn = drawn.subarray(RANDOM_BYTES)
     time = at
-    head = whole.slice(0, -COUNTED_DIGITS)
-    count = Number.parseInt(whole.slice(-COUNTED_DIGITS), 16)
+    head = whole.slice(0, HEAD_DIGITS)
+    count = Number.parseInt(whole.slice(HEAD_DIGITS, HEAD_DIGITS + COUNTED_DIGITS), 16)
+    tail = whole.slice(HEAD_DIGITS + COUNTED_DIGITS)
   }
   return () => {
     const now = Math.floor(clock.now())
     if (now > time) begin(now)
     // When the counted digits are used up, borrow the next millisecond.
     else if (++count === COUNTED_END) begin(time + 1)
-    return head + count.toString(16).padStart(COUNTED_DIGITS, '0')
+    return head + count.toString(16).padStart(COUNTED_DIGITS, '0') + tail
+  }
+}
+
+// ---- timestamps --------------------------------------------------------------------------------------------------
+
+/**
+ * Creates the function that returns the wall time as ISO text. The text is cached per millisecond, because a busy
+ * host asks thousands of times in one millisecond.
+ */
+export function createTimestamps(clock: Pick<Clock, 'now'>): () => string {
+  let at = Number.NaN
+  let text = ''
+  return () => {
+    const now = clock.now()
+    if (now !== at) [at, text] = [now, new Date(now).toISOString()]
+    return text
   }
 }

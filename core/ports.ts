@@ -176,8 +176,8 @@ export interface RunRecords {
   get(id: string): Run | undefined
   /** Lists the runs that match the query, newest first, without damaged ones. */
   list(query: RunQuery): Run[]
-  /** Whether the record of a run of this ticket is damaged. */
-  hasDamaged(ticket: string): boolean
+  /** The runs of this ticket with damaged records, as far as damage is known: listing its runs finds all of them. */
+  damagedOf(ticket: string): readonly string[]
   /** Counts all runs, or those with the given status. */
   count(status?: RunStatus): number
 }
@@ -400,6 +400,12 @@ export interface NewTicket {
   readonly isEligible: boolean
 }
 
+/** The text holds the key, by which the tracker finds out whether the comment is there. */
+export interface TicketComment {
+  readonly key: string
+  readonly text: string
+}
+
 export interface PullLink {
   readonly url: string
   readonly title: string
@@ -429,6 +435,8 @@ export interface Tracker {
   createTicket?(ticket: NewTicket): Promise<Result<TrackedTicket>>
   /** Adds a link to the ticket; a repeated call changes nothing. Absent when the tracker has no links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
+  /** Comments on the ticket; a repeated call changes nothing. Absent when the tracker has no comments. */
+  comment?(ticketId: string, comment: TicketComment): Promise<Result<void>>
   /** Lists the projects that a person can choose from in the eligibility rules. */
   projects(): Promise<Result<readonly TrackerProject[]>>
 }

@@ -30,7 +30,7 @@ export type Urgency = 'person' | 'background'
 // ---- pull requests -----------------------------------------------------------------------------------------------
 
 /** A pull request as the code host reports it, without the repository's configuration key. */
-export type PullFacts = Omit<PullSummary, 'repo' | 'remote'>
+export type PullFacts = Omit<PullSummary, 'repo' | 'remote' | 'run'>
 export type PullDetailFacts = Omit<PullDetail, 'repo' | 'remote'>
 
 /** The address of one pull request. */
@@ -80,7 +80,8 @@ export interface PullRequestApi {
     urgency: Urgency,
   ): Promise<Result<ReadonlyMap<number, PullState>>>
   /** Merges a pull request and returns the code host's message about it. */
-  merge(pull: PullReference, method: MergeRequest['method']): Promise<Result<string>>
+  /** @param seenSha the last commit that the person has seen; with another the merge is refused */
+  merge(pull: PullReference, method: MergeRequest['method'], seenSha?: string): Promise<Result<string>>
   /** Closes a pull request without merging it. */
   close(pull: PullReference): Promise<Result<void>>
   /** Opens a closed pull request again. */
@@ -145,6 +146,7 @@ export interface CredentialChange {
     readonly tokenExpiresAt?: string | null
   }
   readonly codehost?: { readonly token?: string | null }
+  readonly storage?: { readonly token?: string | null }
   readonly agent?: Readonly<Partial<Record<AgentCredentialField, string | null>>>
 }
 
@@ -208,11 +210,15 @@ export interface UploadRequest {
   readonly key: string
   readonly contentType: string
   readonly size: number
+  readonly token?: string
   read(): AsyncIterable<Uint8Array>
 }
 
 export interface Bucket {
-  status(): Promise<BucketState>
+  /** @param token in place of the login of the bucket's program, here as in an upload */
+  status(token?: string): Promise<BucketState>
+  /** Checks a token and returns the name of its account. */
+  check(token: string): Promise<Result<string>>
   /** Starts the login of the bucket's program, one at a time, and returns what the person must do. */
   login(): Promise<Result<string>>
   /** Uploads one file. Refuses with `invalid` when a retry is pointless. */

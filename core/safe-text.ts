@@ -6,6 +6,18 @@
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu
 
+const DIRECTION = /[\u202a-\u202e\u2066-\u2069]/g
+/** No script puts more marks on one letter; thousands of them paint over the lines above. */
+const MARKS = /(\p{M}{8})\p{M}+/gu
+
+/**
+ * A title of anybody: its marks turn no words around it, and cover nothing above it. Scripts and emoji keep their
+ * letters, joiners and usual marks.
+ */
+export function steadyTitle(text: string): string {
+  return text.replace(DIRECTION, '\ufffd').replace(MARKS, '$1')
+}
+
 export function stripInvisible(text: string): string {
   return text.replace(INVISIBLE, '')
 }

@@ -7,23 +7,24 @@
  */
 import type { Cancel, Clock, Log } from '../core/ports.ts'
 import { type Result, yes } from '../core/result.ts'
-import { HELPER_BODY_BYTES_MAX, HELPER_DRAIN_MS_MAX } from '../protocol/limits.ts'
+import { HELPER_DRAIN_MS_MAX } from '../protocol/limits.ts'
 import { helperRoutes } from '../protocol/routes.ts'
 import type { Http } from '../providers/http/http-types.ts'
-import { createHttpHandler, type HttpHandler } from '../transport/http.ts'
-import { type Address, createApp, listen } from '../transport/listener.ts'
-import type { HttpListener } from '../transport/listener-port.ts'
+import { HttpHandler } from '../transport/http.ts'
+import { type Address, createApp, type HttpListener, listen } from '../transport/listener-port.ts'
 import { type Reply, refusal, send, sendWithoutBody } from '../transport/reply.ts'
 import type { Admission, AdmissionCheck } from '../transport/request-checks.ts'
 import { createRequestCounter, type RequestCounter } from '../transport/request-counter.ts'
 import { createRouter } from '../transport/router.ts'
-import { clientAddress } from './addresses.ts'
 import { createCodehostApi } from './codehost.ts'
-import { createRequestLimiter, type RequestLimiter } from './limiter.ts'
+import { clientAddress, createRequestLimiter, type RequestLimiter } from './limiter.ts'
 import { createHelperRoutes } from './routes.ts'
 import type { HelperSettings } from './settings.ts'
 import { createTrackerOauthApi } from './tracker.ts'
 import { createUpstream } from './upstream.ts'
+
+/** Space for the longest code or token and the rest of the body. */
+export const HELPER_BODY_BYTES_MAX = 16 * 1024
 
 export interface HelperServerOptions {
   readonly settings: HelperSettings
@@ -57,7 +58,7 @@ export async function startHelperServer(options: HelperServerOptions): Promise<R
     codehost: createCodehostApi(settings.codehost, upstream),
   })
   const counter = createRequestCounter()
-  const handler = createHttpHandler({
+  const handler = new HttpHandler({
     admit,
     route: createRouter(routes),
     clock,

@@ -7,15 +7,14 @@
  */
 import type { Clock } from '../core/ports.ts'
 import { withTimeout } from '../core/with-timeout.ts'
-import {
-  HELPER_UPSTREAM_AT_ONCE_MAX,
-  HELPER_UPSTREAM_CHARS_MAX,
-  HELPER_UPSTREAM_MS_MAX,
-} from '../protocol/limits.ts'
+import { HELPER_UPSTREAM_MS_MAX } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
 import type { Http, HttpReply } from '../providers/http/http-types.ts'
 import { tokenFormRequest } from '../providers/http/token-form.ts'
 import { type Headers, type Reply, refusal } from '../transport/reply.ts'
+
+export const HELPER_UPSTREAM_AT_ONCE_MAX = 256
+const HELPER_UPSTREAM_CHARS_MAX = 64 * 1024
 
 export type UpstreamAnswer =
   | { readonly is: 'answer'; readonly status: number; readonly fields: Readonly<Record<string, unknown>> }

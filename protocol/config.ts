@@ -222,7 +222,7 @@ const codehost = {
   path: Type.Optional(Path),
 }
 
-const storage = { bucket: Name, publicBaseUrl: Url }
+const storage = { bucket: Name, publicBaseUrl: Url, token: Type.Optional(Secret) }
 
 const repo = {
   remote: Remote,
@@ -342,6 +342,7 @@ export const CREDENTIAL_PATHS = [
   '/tracker/refreshToken',
   '/tracker/tokenExpiresAt',
   '/codehost/token',
+  '/storage/token',
   ...Object.keys(agentCredentials).map((field) => `/agent/${field}`),
 ]
 

@@ -82,12 +82,16 @@ export type StorageConnectResponse = Static<typeof StorageConnectResponse>
 
 // ---- credentials -----------------------------------------------------------------------------------------------
 
+/** Storage is connected by routes of its own. */
+export type CredentialProvider = ConnectProvider | 'storage'
+
 /** The credentials that a person may give by hand, and the provider of each. */
 export const CREDENTIAL_PROVIDERS = {
   trackerApiKey: 'tracker',
   codehostToken: 'codehost',
+  storageToken: 'storage',
   ...AGENT_KEY_FIELDS,
-} as const satisfies Readonly<Record<string, ConnectProvider>>
+} as const satisfies Readonly<Record<string, CredentialProvider>>
 
 function optionalFields<K extends string, S extends TSchema>(names: readonly K[], schema: S) {
   const field = Type.Optional(schema)

@@ -7,9 +7,8 @@
  * shows itself by refusing that key.
  */
 import { type HostFrame, hostFrames, type WorkerFrame, type WorkerFrameOf, workerFrames } from './frames.ts'
-import { createChecker } from './parse.ts'
+import { createChecker, removeUnknownKeys } from './parse.ts'
 import { asShape, type Shape } from './schema-errors.ts'
-import { removeUnknownKeys } from './unknown-keys.ts'
 
 /** Whether this worker may refuse keys that the first form lacks: it names none itself. */
 export function isFirstForm(register: WorkerFrameOf<'register'>): boolean {

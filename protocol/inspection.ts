@@ -8,6 +8,7 @@ import Type, { type Static } from 'typebox'
 import {
   INSPECT_ACTOR_FRAME_MAX,
   INSPECT_FOLLOWED_MAX,
+  INSPECT_GUARDS_MAX,
   INSPECT_RECENT_MAX,
   INSPECT_RECORD_FRAME_MAX,
   INSPECT_TEXT_CHARS_MAX,
@@ -53,6 +54,10 @@ export const InspectionSource = record('InspectionSource', {
 })
 export type InspectionSource = Static<typeof InspectionSource>
 
+/** A condition of a transition, as the machine found it for an event. */
+export const GuardResult = record('GuardResult', { name: Short, holds: Type.Boolean() })
+export type GuardResult = Static<typeof GuardResult>
+
 export const InspectionRecord = record('InspectionRecord', {
   /** Numbers grow by one within a process, so that gaps show. */
   n: Count,
@@ -81,6 +86,10 @@ export const InspectionRecord = record('InspectionRecord', {
   /** The state before and after; absent where it cannot change. */
   before: Type.Optional(Short),
   after: Type.Optional(Short),
+  /** The guards that the machine asked about the event, in its order; the last one may hold. */
+  guards: Type.Optional(boundedList(GuardResult, INSPECT_GUARDS_MAX)),
+  /** No transition of the state took the event. */
+  ignored: Type.Optional(Type.Boolean()),
   /** When a deadline is due; absent when it was cancelled. */
   due: Type.Optional(At),
   /** The fields of the event or effect that may be shown. */

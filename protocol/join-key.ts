@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox'
 import { JOIN_KEY_NAME_CHARS_MAX, JOIN_KEYS_MAX, WORKERS_MAX } from './limits.ts'
 import { boundedList, Count, Id, Instant, Name, nonEmptyText, record } from './schema-helpers.ts'
-import { CertificateFingerprint, HostUser } from './worker.ts'
+import { CertificateFingerprint, FleetPort, HostUser } from './worker.ts'
 
 const MaxWorkers = Type.Integer({
   minimum: 1,
@@ -36,6 +36,7 @@ export const JoinKeyResponse = record('JoinKeyResponse', {
   key: Name,
   fingerprint: CertificateFingerprint,
   hostUser: HostUser,
+  fleetPort: FleetPort,
 })
 export type JoinKeyResponse = Static<typeof JoinKeyResponse>
 

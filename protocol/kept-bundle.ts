@@ -2,7 +2,6 @@
  * The artifact with the commits of a run that could not be published: its names, and the command that fetches the commits
  * into a clone of the run's repository.
  */
-
 import type { Run } from './run.ts'
 
 export const UNPUBLISHED_BUNDLE = 'unpublished.bundle'

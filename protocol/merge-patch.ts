@@ -3,7 +3,7 @@
  *
  * Objects merge key by key, arrays and scalars replace, `null` deletes its key. The result shares nothing with either
  * argument, and neither is changed. A key named `__proto__` becomes a plain key of the result and reaches no
- * prototype; `json-safety.ts` decides whether such a key is allowed.
+ * prototype; `checkJsonSafety` decides whether such a key is allowed.
  */
 export function mergePatch(current: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return copy(patch)

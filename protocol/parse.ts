@@ -3,13 +3,21 @@
  *
  * Two checks run in a row: `parseJson` refuses values that could harm the process whatever they mean (depth, number
  * of keys, prototype keys), and a checker compares the value with a schema. A compiled schema only accepts or
- * rejects; after a rejection `explainMismatch` walks the value again for the message.
+ * rejects; after a rejection `explainMismatch` walks the value again for the message. An open checker first removes the
+ * keys that only a newer peer knows.
  */
 import type { Static, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
-import { asShape, explainMismatch, problemAt } from './schema-errors.ts'
-import { removeUnknownKeys } from './unknown-keys.ts'
+import {
+  asShape,
+  chooseBranch,
+  explainMismatch,
+  isObject,
+  problemAt,
+  propertyShape,
+  type Shape,
+} from './schema-errors.ts'
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -168,4 +176,36 @@ function acceptor(schema: TSchema): (value: unknown) => boolean {
 /** Puts a prefix in front of the path of an error, for a part of a larger value. */
 export function prefixError<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
   return parsed.ok ? parsed : refused(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
+}
+
+// ---- unknown keys ------------------------------------------------------------------------------------------------
+
+/**
+ * Removes the keys that a schema does not declare: an added key must neither close the connection nor be stored. Objects
+ * that a schema leaves open keep all their keys. The result still has to pass the schema.
+ *
+ * Returns the same value when there is nothing to remove below it.
+ */
+export function removeUnknownKeys(schema: Shape, value: unknown): unknown {
+  const shape = schema.anyOf === undefined ? schema : chooseBranch(schema, value)
+  if (shape === undefined) return value
+  if (Array.isArray(value)) return removeFromList(shape, value)
+  return isObject(value) ? removeFromObject(shape, value) : value
+}
+
+function removeFromList({ items }: Shape, list: readonly unknown[]): readonly unknown[] {
+  if (items === undefined) return list
+  const kept = list.map((item) => removeUnknownKeys(items, item))
+  return kept.some((item, index) => item !== list[index]) ? kept : list
+}
+
+function removeFromObject(schema: Shape, object: Readonly<Record<string, unknown>>): object {
+  const entries = Object.entries(object)
+  const kept = entries.flatMap(([key, value]) => {
+    const inner = propertyShape(schema, key)
+    if (inner === undefined) return schema.additionalProperties === false ? [] : [[key, value] as const]
+    return [[key, removeUnknownKeys(inner, value)] as const]
+  })
+  const isUnchanged = kept.length === entries.length && kept.every(([key, value]) => value === object[key])
+  return isUnchanged ? object : Object.fromEntries(kept)
 }

@@ -89,6 +89,7 @@ export const OTHER_KEYS: readonly string[] = [
   'codehost.token',
   'storage.bucket',
   'storage.publicBaseUrl',
+  'storage.token',
   'repos.*.defaultBranch',
   'repos.*.trackerProject',
   'repos.*.label',

@@ -1,6 +1,14 @@
-/** Concerns about a merge: checks that are red or pending, and what people asked for. */
-import { outcomeOfCheck } from './pull-checks.ts'
+/** Concerns about a merge: how checks ended, which are red or pending, and what people asked for. */
 import type { PullCheck, PullDetail, PullReview } from './pulls.ts'
+
+export type CheckOutcome = 'passed' | 'failed' | 'running' | 'skipped'
+
+/** How a check of a pull request ended; every conclusion of a code host is one of a few outcomes. */
+export function outcomeOfCheck({ status, conclusion }: PullCheck): CheckOutcome {
+  if (status !== 'completed') return 'running'
+  if (conclusion === 'success') return 'passed'
+  return conclusion === 'neutral' || conclusion === 'skipped' ? 'skipped' : 'failed'
+}
 
 type JudgedPull = Pick<PullDetail, 'checks' | 'checksLookupFailed' | 'conversation'>
 

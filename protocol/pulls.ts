@@ -19,6 +19,7 @@ import {
   boundedList,
   Count,
   ForeignId,
+  Id,
   Instant,
   Link,
   Name,
@@ -45,6 +46,8 @@ export const CodehostRepo = record('CodehostRepo', {
 })
 export type CodehostRepo = Static<typeof CodehostRepo>
 
+const PullRun = record('PullRun', { id: Id, ticket: Name })
+
 const summary = {
   repo: nonEmptyText(256, 'The key of the repository mapping.'),
   remote: Name,
@@ -58,9 +61,25 @@ const summary = {
   createdAt: Instant,
   updatedAt: Instant,
   mergedAt: Type.Optional(Instant),
+  run: addedKey({
+    ...PullRun,
+    description: 'The newest run that worked on it, and the identifier of its ticket, among the newest runs.',
+  }),
 }
 
-export const PullSummary = record('PullSummary', summary)
+export const CHECKS_STATES = ['passed', 'failed', 'running', 'none'] as const
+
+/** A list has these where the code host tells them for all at once. An absent key is not known. */
+export const PullSummary = record('PullSummary', {
+  ...summary,
+  additions: addedKey(Count),
+  deletions: addedKey(Count),
+  changedFiles: addedKey(Count),
+  commentCount: addedKey(Count),
+  checksState: addedKey(
+    stringEnum(CHECKS_STATES, 'All checks of the newest commit together; none: it has no checks.'),
+  ),
+})
 export type PullSummary = Static<typeof PullSummary>
 
 export const PullComment = record('PullComment', {
@@ -192,7 +211,12 @@ export type RunPullResponse = Static<typeof RunPullResponse>
 
 // ---- actions of a person ---------------------------------------------------------------------------------------
 
-export const MergeRequest = record('MergeRequest', { method: MergeMethod })
+export const MergeRequest = record('MergeRequest', {
+  method: MergeMethod,
+  headSha: Type.Optional(
+    nonEmptyText(256, 'The last commit that was seen; refused when the branch has another.'),
+  ),
+})
 export type MergeRequest = Static<typeof MergeRequest>
 
 export const MergeResponse = record('MergeResponse', { merged: Type.Literal(true), message: Text })

@@ -58,6 +58,7 @@ import {
 import { MemoriesResponse, PublishOptions, Run, RunEvent, RunOptions, Ticket } from './run.ts'
 import { RunListQuery, RunSummary, RunSummaryQuery } from './run-query.ts'
 import { AnyObject, boundedList, Id, nonEmptyText, record, stringEnum, Text } from './schema-helpers.ts'
+import { TicketListQuery, TicketRun, TicketSummary, TicketSummaryQuery } from './ticket-query.ts'
 import { TrackerProject, TrackerStatus } from './tracker.ts'
 import { FleetResponse, HealthResponse, PairingTokenResponse, RenameRequest, WorkerState } from './worker.ts'
 
@@ -124,6 +125,19 @@ export const SettingsUpdateResponse = record('SettingsUpdateResponse', {
   applied: stringEnum(['live', 'restart']),
 })
 export type SettingsUpdateResponse = Static<typeof SettingsUpdateResponse>
+
+export const StatusResponse = record('Status', {
+  health: HealthResponse,
+  tracker: TrackerStatus,
+  paused: Type.Boolean(),
+  workers: FleetResponse.properties.workers,
+  runs: Type.Array(Run, {
+    maxItems: LIST_LIMIT_MAX,
+    description: 'The runs that have not ended, newest first.',
+  }),
+  attention: AttentionResponse.properties.items,
+})
+export type StatusResponse = Static<typeof StatusResponse>
 
 export const PauseResponse = record('PauseResponse', { paused: Type.Boolean() })
 export type PauseResponse = Static<typeof PauseResponse>
@@ -225,6 +239,15 @@ export const routes = {
     errorStatuses: [],
     summary: 'Whether the service is up, its version, and whether this machine can run agents itself.',
   },
+  readStatus: {
+    ...service,
+    method: 'GET',
+    path: '/api/status',
+    response: StatusResponse,
+    errorStatuses: [],
+    summary:
+      'In one answer what `switchyard status --json` prints: health, tracker, workers, runs, attention.',
+  },
   readConfig: {
     ...service,
     method: 'GET',
@@ -312,9 +335,30 @@ export const routes = {
     ...runs,
     method: 'GET',
     path: '/api/tickets',
+    query: TicketListQuery,
     response: Type.Array(Ticket),
-    errorStatuses: [],
-    summary: 'The eligible tickets, in the order in which they will be taken.',
+    isPaged: true,
+    errorStatuses: [400],
+    summary: 'The eligible tickets as they will be taken; all of them unless a limit is given.',
+  },
+  listTicketRuns: {
+    ...runs,
+    method: 'GET',
+    path: '/api/tickets/runs',
+    query: TicketListQuery,
+    response: Type.Array(TicketRun),
+    isPaged: true,
+    errorStatuses: [400],
+    summary: 'The runs of the tickets that the same query lists: of each the unfinished one, or the newest.',
+  },
+  summarizeTickets: {
+    ...runs,
+    method: 'GET',
+    path: '/api/tickets/summary',
+    query: TicketSummaryQuery,
+    response: TicketSummary,
+    errorStatuses: [400],
+    summary: 'How many eligible tickets a query finds, what their runs do, and what all tickets differ in.',
   },
   createTicket: {
     ...runs,

@@ -1,4 +1,7 @@
-/** The agent of a run: the one that worked on it, or that a new execution would start. */
+/**
+ * The agent of a run: the one that worked on it, or that a new execution would start. The first load of the page has
+ * this file, and not the filter of runs.
+ */
 import type { AgentProvider } from './agents/registry.ts'
 import type { ServiceConfig } from './config.ts'
 import type { Run } from './run.ts'

@@ -6,6 +6,7 @@
 import { fingerprintOf } from './fingerprint.ts'
 import type { PullState, Run, RunStatus } from './run.ts'
 import { type AgentSettings, agentOf } from './run-agent.ts'
+import { createWordSearch } from './word-search.ts'
 
 /** Absent fields leave every run. */
 export interface RunFilter {
@@ -30,7 +31,7 @@ export interface RunFilter {
 
 export function createRunFilter(filter: RunFilter, settings: AgentSettings): (run: Run) => boolean {
   const { status, ticket, repo, agent, worker, failure, prState } = filter
-  const words = (filter.q ?? '').toLowerCase().split(/\s+/).filter(Boolean)
+  const hasWords = createWordSearch(filter.q)
   const since = filter.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(filter.since)
   const until = filter.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(filter.until)
   const endedSince = filter.endedSince === undefined ? undefined : Date.parse(filter.endedSince)
@@ -47,13 +48,7 @@ export function createRunFilter(filter: RunFilter, settings: AgentSettings): (ru
     (failure === undefined || failureOf(run) === failure) &&
     (prState === undefined || (run.prState !== undefined && prState.includes(run.prState))) &&
     isInTime(run) &&
-    hasWords(run, words)
-}
-
-function hasWords({ id, ticket, error = '' }: Run, words: readonly string[]): boolean {
-  if (words.length === 0) return true
-  const text = `${id} ${ticket.identifier} ${ticket.title} ${error}`.toLowerCase()
-  return words.every((word) => text.includes(word))
+    hasWords(`${run.id} ${run.ticket.identifier} ${run.ticket.title} ${run.error ?? ''}`)
 }
 
 // ---- failures ----------------------------------------------------------------------------------------------------

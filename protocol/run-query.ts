@@ -14,6 +14,7 @@ import {
   Text,
   text,
 } from './schema-helpers.ts'
+import { OmittedField } from './ticket-query.ts'
 
 const filterFields = {
   status: Type.Optional(boundedList(RunStatus, 16)),
@@ -37,6 +38,7 @@ export const RunListQuery = Type.Object({
   skip: Type.Optional(
     Type.Integer({ minimum: 0, maximum: RUNS_SKIPPED_MAX, description: 'The runs of earlier sorted pages.' }),
   ),
+  omit: OmittedField,
 })
 export type RunListQuery = Static<typeof RunListQuery>
 

@@ -158,6 +158,7 @@ export const Run = record('Run', {
   prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
   pull: addedKey(RunPull),
+  remote: addedKey(nonEmptyText(256, 'The repository in which a worker had it last, as owner/name.')),
   instructions: addedKey(text(RUN_INSTRUCTIONS_BYTES_MAX, 'What a person told the agent of this run.')),
   agent: addedKey(RunAgentChoice),
   foundKeys: addedKey(FoundKeys),

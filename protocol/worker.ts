@@ -10,6 +10,7 @@ import {
   AGENT_PROBLEM_CHARS_MAX,
   ATTACH_VIEWS_MAX,
   HOST_USER_CHARS_MAX,
+  PORT_MAX,
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
@@ -155,11 +156,21 @@ export const HostUser = Type.Optional(
   ),
 )
 
+export const FleetPort = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: PORT_MAX,
+    description:
+      'The port at which the host listens for other machines since its start; 0 where it listens for none.',
+  }),
+)
+
 export const PairingTokenResponse = record('PairingTokenResponse', {
   token: Name,
   expiresAt: Instant,
   fingerprint: CertificateFingerprint,
   hostUser: HostUser,
+  fleetPort: FleetPort,
 })
 export type PairingTokenResponse = Static<typeof PairingTokenResponse>
 

@@ -10,7 +10,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
-import { isNativeError } from 'node:util/types'
 import type {
   Cancel,
   Clock,
@@ -22,7 +21,8 @@ import type {
   Log,
 } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { workerEnvironment } from './worker-environment.ts'
+import { messageOf } from '../protocol/message-of.ts'
+import { workerEnvironment } from './worker-process.ts'
 
 export interface LocalWorkerPorts {
   /** The command line of this program: node, its options, the script. */
@@ -61,7 +61,7 @@ export function createLocalWorker(ports: LocalWorkerPorts): LocalWorkerLauncher 
         const workerId = prepareCredential(ports, options)
         return yes(new SpawnedWorker(ports, await spawnWorker(ports, options, url, workerId), workerId))
       } catch (error) {
-        return no('failed', isNativeError(error) ? error.message : String(error))
+        return no('failed', messageOf(error))
       }
     },
   }

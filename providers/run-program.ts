@@ -9,7 +9,8 @@ import { access, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Cancel, Clock } from '../core/ports.ts'
-import { PROGRAM_OUTPUT_BYTES_MAX } from '../protocol/limits.ts'
+
+const PROGRAM_OUTPUT_BYTES_MAX = 1024 * 1024
 
 export type ProgramEnvironment = Readonly<Record<string, string | undefined>>
 

@@ -13,8 +13,10 @@ import {
 import { provisionCommand, targetId } from '../core/provision/target.ts'
 import type { HostKeySource, RemoteTarget } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { SSH_FILE_BYTES_MAX } from '../protocol/limits.ts'
 import { quoteWord } from '../protocol/quote-word.ts'
+
+/** Longer key and known_hosts files are not read. */
+const SSH_FILE_BYTES_MAX = 4 * 1024 * 1024
 
 export interface SshUser {
   readonly environment: Readonly<Record<string, string | undefined>>

@@ -5,13 +5,14 @@
  * No command line holds a value. Output, time and every wait are bounded, and a connection that has gone silent is
  * noticed. The host's own SSH configuration (`~/.ssh/config`) is not read.
  */
-import type { Socket } from 'node:net'
+import { connect as dial, type Socket } from 'node:net'
+import type { Duplex, Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import type { AnyAuthMethod, Client, ClientChannel, ServerHostKeyAlgorithm } from 'ssh2'
 import type { Clock } from '../core/ports.ts'
 import { keyFingerprint, keyTypeName } from '../core/provision/known-hosts.ts'
-import { remoteCommandLine } from '../core/provision/remote-input.ts'
 import { remoteLine } from '../core/provision/step-lines.ts'
-import { targetId } from '../core/provision/target.ts'
+import { remoteCommandLine, remoteInput, targetId } from '../core/provision/target.ts'
 import type {
   HostKeySource,
   RemoteCommand,
@@ -21,9 +22,7 @@ import type {
   RemoteTarget,
 } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { PROVISION_CONNECT_MS_MAX } from '../protocol/limits.ts'
 import { quoteWord } from '../protocol/quote-word.ts'
-import { converse } from './ssh-command.ts'
 import {
   type HostKeyTrust,
   type IdentityFile,
@@ -31,7 +30,10 @@ import {
   readTrust,
   type SshUser,
 } from './ssh-files.ts'
-import { openSocket } from './ssh-socket.ts'
+
+const PROVISION_CONNECT_MS_MAX = 15_000
+/** The output of one remote command; a command that writes more is ended. */
+const PROVISION_OUTPUT_BYTES_MAX = 64 * 1024
 
 export interface SshPorts extends SshUser {
   readonly clock: Pick<Clock, 'after'>
@@ -242,3 +244,76 @@ class SshShell implements RemoteShell {
 }
 
 const LOST = no('unavailable', 'the connection was lost')
+
+/** A channel of the SSH library. */
+type CommandChannel = Duplex & { readonly stderr: Readable }
+
+/**
+ * Sends the input of one remote command over its channel, and collects the bounded output until the channel closes.
+ */
+function converse(
+  channel: CommandChannel,
+  command: RemoteCommand,
+  end: (result: Result<RemoteOutput>) => void,
+): void {
+  const [out, err] = [new BoundedText(), new BoundedText()]
+  let code: number | undefined
+  const take = (text: BoundedText) => (chunk: Buffer) => {
+    if (!text.add(chunk))
+      end(no('failed', `wrote more than ${PROVISION_OUTPUT_BYTES_MAX / 1024} KiB of output`))
+  }
+  channel.on('data', take(out))
+  channel.stderr.on('data', take(err))
+  channel.on('exit', (exitCode: number | null) => {
+    code = exitCode ?? undefined
+  })
+  channel.on('error', () => {})
+  channel.on('close', () =>
+    end(yes({ out: out.text(), err: err.text(), ...(code === undefined ? {} : { code }) })),
+  )
+  // A command that ends before it has read everything says why in its output.
+  pipeline(inputOf(command), channel).catch(() => {})
+}
+
+async function* inputOf(command: RemoteCommand): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(remoteInput(command))
+  if (command.payload !== undefined) yield* command.payload.read()
+}
+
+class BoundedText {
+  readonly #chunks: Buffer[] = []
+  #bytes = 0
+
+  /** Returns whether there is room for more. */
+  add(chunk: Buffer): boolean {
+    this.#bytes += chunk.length
+    if (this.#bytes > PROVISION_OUTPUT_BYTES_MAX) return false
+    this.#chunks.push(chunk)
+    return true
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8')
+  }
+}
+
+/** Opens the connection to a machine's SSH server, within a time limit. */
+function openSocket(
+  { host, port }: Pick<RemoteTarget, 'host' | 'port'>,
+  { clock }: { readonly clock: Pick<Clock, 'after'> },
+): Promise<Result<Socket>> {
+  return new Promise((resolve) => {
+    const socket = dial({ host, port })
+    const end = (result: Result<Socket>) => {
+      cancel()
+      if (!result.ok) socket.destroy()
+      resolve(result)
+    }
+    const cancel = clock.after(PROVISION_CONNECT_MS_MAX, () =>
+      end(no('failed', `no answer from port ${port} within ${PROVISION_CONNECT_MS_MAX / 1000} s`)),
+    )
+    socket.once('connect', () => end(yes(socket)))
+    // The listener stays, because the library adds its own only later.
+    socket.on('error', ({ message }) => end(no('failed', remoteLine(message))))
+  })
+}

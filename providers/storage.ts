@@ -1,22 +1,18 @@
 /**
  * The bucket that serves the artifacts of runs: Cloudflare R2, through the `wrangler` command of the machine's user.
  *
- * Wrangler keeps the login, so this class stores none. Every command runs in an empty folder, because wrangler would
- * apply project settings found in its working directory. Without `--remote` wrangler writes to a local folder and
- * reports success, so an upload counts only when the output states that the location was remote.
+ * A token of the configuration comes with each call; without one wrangler keeps the login. Every command runs in an
+ * empty folder, because wrangler would apply project settings found in its working directory. Without `--remote`
+ * wrangler writes to a local folder and reports success, so an upload counts only when the output states that the
+ * location was remote.
  */
+import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import type { Bucket, BucketState, UploadRequest } from '../core/provider-ports.ts'
-import { no, type Refused, type Result } from '../core/result.ts'
-import {
-  PROGRAM_MS_MAX,
-  STORAGE_LOGIN_MS_MAX,
-  UPLOAD_MS_MAX,
-  UPLOADS_WAITING_MAX,
-} from '../protocol/limits.ts'
+import { no, type Refused, type Result, yes } from '../core/result.ts'
+import { PROGRAM_MS_MAX, STORAGE_LOGIN_MS_MAX } from '../protocol/limits.ts'
 import type { ProgramEnvironment, ProgramResult, RunningProgram } from './run-program.ts'
-import { removeLeftovers, withTempFolder, writeTempFile } from './temp-file.ts'
-import { WranglerCommand } from './wrangler-command.ts'
 import {
   accountIn,
   isJsonUnsupported,
@@ -24,7 +20,12 @@ import {
   readLoginResult,
   readUploadResult,
   uploadProblem,
-} from './wrangler-output.ts'
+  WranglerCommand,
+} from './wrangler-command.ts'
+
+export const UPLOAD_MS_MAX = 10 * 60_000
+/** Uploads that may be queued. */
+const UPLOADS_WAITING_MAX = 1_000
 
 export interface WranglerBucketPorts {
   /** The environment of this process. */
@@ -47,13 +48,14 @@ const LOGIN_PAGE_POLL_MS = 50
 
 const NOT_INSTALLED =
   'wrangler is not installed on this machine; install it with: npm install --global wrangler'
+const TOKEN_REFUSED = 'Cloudflare does not know the token, or it may not read its account'
 const STOPPED_REFUSAL = no('unavailable', 'the service is stopping')
 
 class WranglerBucket implements Bucket {
   readonly #ports: WranglerBucketPorts
   readonly #wrangler: WranglerCommand
   readonly #tempFolderCleaned: Promise<void>
-  #pendingState: Promise<BucketState> | undefined
+  #pendingState: { readonly token: string; readonly state: Promise<BucketState> } | undefined
   #login: Promise<RunningProgram> | undefined
   #lastUpload: Promise<unknown> = Promise.resolve()
   #uploadsWaiting = 0
@@ -65,16 +67,18 @@ class WranglerBucket implements Bucket {
   }
 
   /** Calls during a running check share its result. */
-  status(): Promise<BucketState> {
-    this.#pendingState ??= this.#readState()
+  status(token = ''): Promise<BucketState> {
+    if (this.#pendingState?.token === token) return this.#pendingState.state
+    const state = this.#readState(token)
       .catch((error: unknown) => {
         this.#folderRefusal(error)
         return UNKNOWN_STATE
       })
       .finally(() => {
-        this.#pendingState = undefined
+        if (this.#pendingState?.state === state) this.#pendingState = undefined
       })
-    return this.#pendingState
+    this.#pendingState = { token, state }
+    return state
   }
 
   async login(): Promise<Result<string>> {
@@ -110,28 +114,28 @@ class WranglerBucket implements Bucket {
 
   // ---- status ------------------------------------------------------------------------------------------------------
 
-  async #readState(): Promise<BucketState> {
-    const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
-    if (program === undefined) return NOT_INSTALLED_STATE
-    const [version, whoami] = await this.#inTempFolder((folder) =>
-      Promise.all([
-        this.#wrangler.runUnattended({ program, args: ['--version'], folder, msMax: PROGRAM_MS_MAX }),
-        this.#wrangler.runUnattended({ program, args: ['whoami', '--json'], folder, msMax: PROGRAM_MS_MAX }),
-      ]),
-    )
-    if (version.is !== 'ended' || version.code !== 0) return NOT_INSTALLED_STATE
-    const identity =
-      whoami.is === 'ended' && isJsonUnsupported(whoami) ? await this.#runOldWhoami(program) : whoami
-    const account = identity.is === 'ended' ? accountIn(identity, this.#ports.environment) : undefined
-    if (account === undefined) return UNKNOWN_STATE
-    return { installed: true, loggedIn: true, ...(account === '' ? {} : { account }) }
+  async check(token: string): Promise<Result<string>> {
+    if (this.#wrangler.isStopped) return STOPPED_REFUSAL
+    const { installed, loggedIn, account } = await this.#readState(token)
+    if (!installed) return no('invalid', NOT_INSTALLED)
+    return loggedIn ? yes(account ?? 'a token') : no('unauthorized', TOKEN_REFUSED)
   }
 
-  /** Runs `whoami` of old versions, which cannot print JSON and whose exit code means nothing. */
-  #runOldWhoami(program: string): Promise<ProgramResult> {
-    return this.#inTempFolder((folder) =>
-      this.#wrangler.runUnattended({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
-    )
+  async #readState(token: string): Promise<BucketState> {
+    const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
+    if (program === undefined) return NOT_INSTALLED_STATE
+    const ask = (...args: readonly string[]): Promise<ProgramResult> =>
+      this.#inTempFolder((folder) =>
+        this.#wrangler.runUnattended({ program, args, folder, msMax: PROGRAM_MS_MAX, token }),
+      )
+    const [version, whoami] = await Promise.all([ask('--version'), ask('whoami', '--json')])
+    if (version.is !== 'ended' || version.code !== 0) return NOT_INSTALLED_STATE
+    // Old versions cannot print JSON, and their exit code means nothing.
+    const identity = whoami.is === 'ended' && isJsonUnsupported(whoami) ? await ask('whoami') : whoami
+    const environment = this.#wrangler.environmentWith(token)
+    const account = identity.is === 'ended' ? accountIn(identity, environment) : undefined
+    if (account === undefined) return UNKNOWN_STATE
+    return { installed: true, loggedIn: true, ...(account === '' ? {} : { account }) }
   }
 
   // ---- logging in --------------------------------------------------------------------------------------------------
@@ -181,7 +185,7 @@ class WranglerBucket implements Bucket {
     const work = this.#inTempFolder<Result<void>>(async (folder) => {
       const file = await writeTempFile(folder, request)
       if (!file.ok) return file
-      const { bucket, key, contentType } = request
+      const { bucket, key, contentType, token = '' } = request
       const command = ['r2', 'object', 'put', `${bucket}/${key}`]
       const args = [...command, '--file', file.value.path, '--content-type', contentType, '--remote']
       const result = await this.#wrangler.runUnattended({
@@ -189,8 +193,11 @@ class WranglerBucket implements Bucket {
         args,
         folder: file.value.emptyFolder,
         msMax: UPLOAD_MS_MAX,
+        token,
       })
-      return this.#wrangler.isStopped ? STOPPED_REFUSAL : readUploadResult(result, this.#ports.environment)
+      return this.#wrangler.isStopped
+        ? STOPPED_REFUSAL
+        : readUploadResult(result, this.#wrangler.environmentWith(token))
     })
     return work.catch((error: unknown) => this.#folderRefusal(error))
   }
@@ -209,3 +216,63 @@ class WranglerBucket implements Bucket {
 const NOT_INSTALLED_STATE: BucketState = { installed: false, loggedIn: false }
 /** The state when wrangler is installed but gives no usable answer. */
 const UNKNOWN_STATE: BucketState = { installed: true, loggedIn: false }
+
+// ---- temporary files -----------------------------------------------------------------------------------------------
+
+interface TempFile {
+  readonly path: string
+  /** An empty folder as the working directory for a program that reads settings from there. */
+  readonly emptyFolder: string
+}
+
+interface TempFileSource {
+  readonly size: number
+  read(): AsyncIterable<Uint8Array>
+}
+
+const PREFIX = 'switchyard-bucket-'
+
+/** Removes folders that a killed process left behind. Call this before the first use of `parent`, as its only user. */
+async function removeLeftovers(parent: string): Promise<void> {
+  const names = await readdir(parent).catch(() => [])
+  await Promise.all(names.filter((name) => name.startsWith(PREFIX)).map((name) => remove(join(parent, name))))
+}
+
+/** Makes a folder for the duration of `work` and removes it with its contents. */
+async function withTempFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
+  await mkdir(parent, { recursive: true, mode: 0o700 })
+  const folder = await mkdtemp(join(parent, PREFIX))
+  try {
+    return await work(folder)
+  } finally {
+    await remove(folder)
+  }
+}
+
+async function remove(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+}
+
+/** Writes the source into a file. Refuses unless its length is exactly `size` bytes. */
+async function writeTempFile(folder: string, { size, read }: TempFileSource): Promise<Result<TempFile>> {
+  const path = join(folder, 'object')
+  const emptyFolder = join(folder, 'empty')
+  let file: FileHandle | undefined
+  try {
+    await mkdir(emptyFolder, { mode: 0o700 })
+    file = await open(path, 'wx', 0o600)
+    let bytes = 0
+    for await (const chunk of read()) {
+      bytes += chunk.byteLength
+      if (bytes > size) break
+      await file.writeFile(chunk)
+    }
+    if (bytes !== size) return no('invalid', 'the file does not have the announced length')
+    return yes({ path, emptyFolder })
+  } catch (error) {
+    const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+    return no('failed', `the file could not be read or copied for the upload (${code || 'no code'})`)
+  } finally {
+    await file?.close()
+  }
+}

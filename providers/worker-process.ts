@@ -4,11 +4,15 @@
  * The child's standard input is a pipe: when the supervisor dies, the worker finishes its runs and ends, so that the
  * next supervisor can start one. The child is a process group of its own, so Ctrl-C reaches the supervisor alone.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process'
-import { isNativeError } from 'node:util/types'
-import { describeExit } from '../core/fleet/local-worker-exit.ts'
-import type { DriverResult, WorkerDriver } from '../core/fleet/supervision-ports.ts'
-import { workerEnvironment } from './worker-environment.ts'
+import { isAbsolute } from 'node:path'
+import { describeExit } from '../core/fleet/local-worker.ts'
+import type { DriverResult, WorkerDriver } from '../core/fleet/supervision.ts'
+import type { Clock, Log } from '../core/ports.ts'
+import { toSingleLine, truncate } from '../core/safe-text.ts'
+import { messageOf } from '../protocol/message-of.ts'
+import { type ProgramEnvironment, programOnPath, startProgram } from './run-program.ts'
 
 export interface ProcessDriverOptions {
   /** The command line of this program: node, its options, the script. */
@@ -53,7 +57,7 @@ class WorkerProcessDriver implements WorkerDriver {
       this.#watch(child)
       return { is: 'done' }
     } catch (error) {
-      return { is: 'failed', reason: isNativeError(error) ? error.message : String(error) }
+      return { is: 'failed', reason: messageOf(error) }
     }
   }
 
@@ -88,4 +92,68 @@ function resultOf(code: number | null, signal: NodeJS.Signals | null): DriverRes
   })
   const isFinal = code !== null && FINAL_CODES.has(code)
   return { is: 'failed', reason: `the worker ended: ${reason}`, ...(isFinal ? { exitCode: code } : {}) }
+}
+
+// ---- the environment of a worker -----------------------------------------------------------------------------------
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Variables that a worker does not inherit: this program's own settings, except the sandbox folder of this machine, and
+ * all keys and tokens. A worker receives the credentials that it needs with each job.
+ */
+const REMOVED_VARIABLES = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
+
+/** `workerEnvironment` selects the variables that a worker inherits from the program that starts it. */
+export const workerEnvironment = (environment: Environment): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(environment).filter(([name]) => !REMOVED_VARIABLES.test(name)))
+
+// ---- a driver that is a command ------------------------------------------------------------------------------------
+
+interface CommandDriverOptions {
+  /** Absent: something else starts the worker, such as the boot of its machine. */
+  readonly startCommand?: readonly string[]
+  readonly stopCommand: readonly string[]
+  readonly msMax: number
+  readonly folder: string
+  readonly environment: ProgramEnvironment
+  readonly clock: Pick<Clock, 'after'>
+  readonly log: Log
+}
+
+const OUTPUT_CHARS_MAX = 300
+
+/**
+ * createCommandDriver starts and stops a worker by two commands of the operator, without a shell.
+ *
+ * A command that exits with 0 has done its work: after the stop the worker has ended, after the start it runs or will.
+ * The time of each is limited. Its process group ends with it, so a command must not leave the worker behind as a child.
+ */
+export function createCommandDriver(options: CommandDriverOptions): WorkerDriver {
+  const { startCommand, stopCommand } = options
+  return {
+    ownsWorker: false,
+    start: async () => (startCommand === undefined ? { is: 'done' } : await runWords(options, startCommand)),
+    stop: async () => await runWords(options, stopCommand),
+  }
+}
+
+async function runWords(
+  { msMax, folder, environment, clock, log }: CommandDriverOptions,
+  words: readonly string[],
+): Promise<DriverResult> {
+  const [name = '', ...args] = words
+  const program = isAbsolute(name) ? name : await programOnPath(name, environment.PATH)
+  if (program === undefined) return { is: 'failed', reason: `${name} is not on the PATH` }
+  const result = await startProgram({ program, args, folder, environment, msMax }, clock).ended
+  if (result.is === 'late') return { is: 'failed', reason: `${name} took longer than ${msMax / 1_000} s` }
+  if (result.is === 'unstartable')
+    return { is: 'failed', reason: `${name} can't be started: ${result.reason}` }
+  const output = truncate(toSingleLine(`${result.err} ${result.out}`).trim(), OUTPUT_CHARS_MAX)
+  if (result.code === 0) {
+    log.debug({ program, output }, 'the command has ended')
+    return { is: 'done' }
+  }
+  const how = result.code === undefined ? 'was ended by a signal' : `ended with exit code ${result.code}`
+  return { is: 'failed', reason: `${name} ${how}${output === '' ? '' : `: ${output}`}` }
 }

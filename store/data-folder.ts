@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
 import { DataDirInUse, isDiskFull, NotADataDir } from './errors.ts'
 import { makeFolder } from './files/atomic.ts'
-import { inTurn } from './kernel-lock.ts'
 import { findUser } from './lmdb/open-environment.ts'
 import { acquireLock, findHiddenOwner, type Lock, type LockOptions } from './lock.ts'
+import { inTurn } from './lock-files.ts'
 
 /**
  * Creates the folder with mode 0700. Rejects with NotADataDir for a folder with other content, and for root in

@@ -2,7 +2,6 @@
  * Errors of the store, as types, so that the starting process can tell them apart and end with the right exit code.
  * Each message says what the person can do next.
  */
-
 import { DAMAGE_CURE } from '../core/damage.ts'
 
 /** The database was written by a newer switchyard. */
@@ -101,10 +100,4 @@ export function isNotPermitted(error: unknown): boolean {
 export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'ENOSPC' || code === 'EDQUOT'
-}
-
-/** Returns the message of an error, for a log or a reason. */
-export function messageOf(error: unknown): string {
-  if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
-  return String(error)
 }

@@ -8,21 +8,19 @@
 import { closeSync, fstatSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
+  type DatabasePlaces,
+  emptiedMessage,
   type FoundDatabase,
+  foreignMessage,
+  howToRestore,
   isInstallationId,
   judgeDatabase,
   newInstallationId,
-  type RecordedInstallation,
-} from '../core/installation.ts'
-import {
-  type DatabasePlaces,
-  emptiedMessage,
-  foreignMessage,
-  howToRestore,
   outdatedMessage,
+  type RecordedInstallation,
   SET_ASIDE,
   truncatedMessage,
-} from '../core/lost-database-messages.ts'
+} from '../core/installation.ts'
 import type { RandomSource } from '../core/ports.ts'
 import { codeOf, DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'

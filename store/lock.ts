@@ -20,19 +20,20 @@ import {
 } from '../core/owner.ts'
 import type { Clock, Log, RandomSource } from '../core/ports.ts'
 import { codeOf, DataDirInUse, isDiskFull } from './errors.ts'
-import { OpenFile } from './files/open-file.ts'
-import { findKernelLock } from './kernel-lock.ts'
+import { OpenFile } from './files/atomic.ts'
 import {
+  findKernelLock,
+  findOwnPlace,
   generationsIn,
   highestIn,
   isHighest,
   type LinkedFile,
   linkGeneration,
   lockFile,
+  processStart,
   readOwner,
   removeOlder,
 } from './lock-files.ts'
-import { findOwnPlace, processStart } from './own-place.ts'
 
 /** Another process made progress in each failed attempt, so this many failures mean that something is badly wrong. */
 const ATTEMPTS_MAX = 1_000

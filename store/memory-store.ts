@@ -6,14 +6,14 @@
  * and reads return only committed data. With one clock the store is deterministic, because every commit is applied
  * through `clock.endOfTick`.
  */
-import type { Clock, Store } from '../core/ports.ts'
+import type { Cancel, Clock, ConfigFile, Store, UsageArchive, UsageKey } from '../core/ports.ts'
 import type { CredentialRecords } from '../core/settings/credential-origins.ts'
 import type { AuditAction } from '../protocol/audit.ts'
+import { CONFIG_BYTES_MAX } from '../protocol/limits.ts'
+import { StoreClosed } from './errors.ts'
+import { compareUsageKeys, isUsageName, usageKeyText } from './files/usage.ts'
 import { MemoryArtifacts } from './memory/artifacts.ts'
-import { MemoryConfigFile } from './memory/config-file.ts'
-import { MemoryControlDatabase } from './memory/control-database.ts'
-import { MemoryEventLogs } from './memory/event-logs.ts'
-import { MemoryUsageArchive } from './memory/usage.ts'
+import { MemoryControlDatabase, MemoryEventLogs } from './memory/control-database.ts'
 
 export interface MemoryStoreOptions {
   readonly clock: Clock
@@ -65,5 +65,89 @@ export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
       usage.close()
       return database.close()
     },
+  }
+}
+
+/** The usage archive in memory. */
+class MemoryUsageArchive implements UsageArchive {
+  readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
+  #closed = false
+
+  async replace(key: UsageKey, text: string): Promise<void> {
+    const name = usageKeyText(key)
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    this.#texts.set(name, { key: { ...key }, text })
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  async read(key: UsageKey): Promise<string | undefined> {
+    return this.#texts.get(usageKeyText(key))?.text
+  }
+
+  async list(projectKey: string): Promise<UsageKey[]> {
+    if (!isUsageName(projectKey)) return []
+    const keys = [...this.#texts.values()].map(({ key }) => ({ ...key }))
+    return keys.filter((key) => key.projectKey === projectKey).sort(compareUsageKeys)
+  }
+}
+
+const DEBOUNCE_MS = 100
+
+/** The configuration file in memory. `edit` simulates a hand edit. */
+class MemoryConfigFile implements ConfigFile {
+  readonly path = 'config.json'
+  readonly savedCopies: string[] = []
+  readonly #clock: Clock
+  readonly #watchers = new Set<() => void>()
+  #text: string | undefined
+  #closed = false
+
+  constructor(clock: Clock, text?: string) {
+    this.#clock = clock
+    this.#text = text
+  }
+
+  async read(): Promise<string | undefined> {
+    return this.#text
+  }
+
+  async replace(expected: string | undefined, text: string) {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    if (Buffer.byteLength(text) > CONFIG_BYTES_MAX)
+      throw new RangeError(`${this.path} is larger than ${CONFIG_BYTES_MAX} bytes`)
+    if (this.#text !== expected) return { is: 'changed', text: this.#text } as const
+    this.edit(text)
+    return { is: 'replaced' } as const
+  }
+
+  async saveCopy(text: string): Promise<string> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    const number = this.savedCopies.push(text)
+    return `${this.path}.${number}.rejected`
+  }
+
+  watch(changed: () => void): Cancel {
+    let pending: Cancel | undefined
+    const scheduleCallback = () => {
+      pending?.()
+      pending = this.#clock.after(DEBOUNCE_MS, changed)
+    }
+    this.#watchers.add(scheduleCallback)
+    return () => {
+      pending?.()
+      this.#watchers.delete(scheduleCallback)
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  edit(text: string | undefined): void {
+    this.#text = text
+    for (const soon of this.#watchers) soon()
   }
 }

@@ -8,7 +8,7 @@
  */
 import { join } from 'node:path'
 import type { Log } from '../core/ports.ts'
-import { messageOf } from './errors.ts'
+import { messageOf } from '../protocol/message-of.ts'
 import { isRunId } from './event-order.ts'
 import { isOwnFolder, namesIn } from './files/atomic.ts'
 import { findLastEvent } from './files/event-file.ts'

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Damage } from '../core/damage.ts'
-import { SET_ASIDE } from '../core/lost-database-messages.ts'
+import { SET_ASIDE } from '../core/installation.ts'
 import { codeOf } from './errors.ts'
 
 /** The file in such a folder that names what was lost. */

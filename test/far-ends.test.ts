@@ -8,8 +8,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { expect, test } from '@jest/globals'
-import { clientCommand } from '../bin/tree/client-options.ts'
-import { createProgram } from '../bin/tree/program.ts'
+import { clientCommand } from '../bin/cli/command/client-options.ts'
+import { createProgram } from '../bin/cli/program.ts'
 import { ServiceConfig } from '../protocol/config.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))

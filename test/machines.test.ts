@@ -4,9 +4,9 @@ import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
 import { daemonKinds } from '../actors/daemon/modules.ts'
 import { hostKinds } from '../actors/root/modules.ts'
-import { readMachineTable } from '../actors/runtime/machine-table.ts'
 import type { Chart } from '../build/draw-charts.ts'
 import { CHARTS, drawMachineFiles, MACHINES, machineKinds } from '../build/draw-machines.ts'
+import { readMachineTable } from '../build/machine-table.ts'
 
 test('machines.md and docs/machines are what the machines are (npm run machines)', async () => {
   const drawn = await drawMachineFiles(readFileSync(MACHINES, 'utf8'))

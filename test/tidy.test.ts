@@ -11,6 +11,7 @@ import { mutants } from './simulation/mutants.ts'
 import { supervisorMutants } from './simulation/supervisor/mutants.ts'
 import {
   bannedNames,
+  linesByFolder,
   longFiles,
   longFunctions,
   longSubjects,
@@ -18,6 +19,7 @@ import {
   repeatedTypes,
   riddleComments,
   riddleHeaders,
+  satellites,
 } from './support/language-rules.ts'
 import { importsOf, installScripts, violations, withoutComments } from './support/structure-rules.ts'
 
@@ -107,7 +109,8 @@ describe('ratchets: these counts may only fall', () => {
     ['type names declared twice', () => repeatedTypes(sources)],
     ['product sentences repeated outside test/rules', () => repeatedSentences(sources)],
     ['functions above 70 lines', () => inEachFile(longFunctions)],
-    ['files above 400 lines', () => inEachFile(longFiles)],
+    ['files above 400 lines, tables above 700', () => inEachFile(longFiles)],
+    ['files below 100 lines that one neighbour alone imports', () => satellites(sources)],
     ['headers that begin with a pronoun', () => inEachFile(riddleHeaders)],
     ['comments that begin with a pronoun', () => inEachFile(riddleComments)],
   ])('%s', (rule, find) => {
@@ -124,6 +127,14 @@ describe('ratchets: these counts may only fall', () => {
     // A copy without its history has no subjects.
     const found = longSubjects(log.status === 0 ? log.stdout : '')
     expect(found.slice(0, Math.max(0, found.length - LONG_SUBJECTS))).toEqual([])
+  })
+
+  test('the lines of the product, printed so that a review sees growth', () => {
+    const rows = [...linesByFolder(sources)].sort(([a], [b]) => a.localeCompare(b))
+    expect(rows.length).toBeGreaterThan(40)
+    process.stdout.write(
+      `product lines: ${rows.map(([folder, lines]) => `${folder} ${lines}`).join(' · ')}\n`,
+    )
   })
 
   function lower(rule: string, count: number): void {
@@ -165,9 +176,37 @@ describe('the rules of language', () => {
     const body = '  call()\n'.repeat(70)
     const text = `const text = 'ä'\nfunction short() {}\nfunction long() {\n${body}}\nclass A {\n  #long() {\n${body}}\n}\n`
     expect(longFunctions('core/a.ts', text)).toEqual(['core/a.ts:3: 72 lines', 'core/a.ts:76: 72 lines'])
+    const part = `const Part = () => (
+  <>
+${'    <br />\n'.repeat(70)}  </>
+)
+`
+    expect(longFunctions('web/a.tsx', part)).toEqual(['web/a.tsx:1: 74 lines'])
     expect(longFiles('core/a.ts', '\n'.repeat(401))).toEqual(['core/a.ts: 401 lines'])
     expect(longFiles('test/a.ts', '\n'.repeat(401))).toEqual([])
+    expect(longFiles('actors/runs/run.machine.ts', '\n'.repeat(700))).toEqual([])
+    expect(longFiles('protocol/routes.ts', '\n'.repeat(701))).toEqual(['protocol/routes.ts: 701 lines'])
     expect(longSubjects(`${'x'.repeat(60)}\n${'y'.repeat(61)}`)).toEqual(['y'.repeat(61)])
+  })
+
+  test('find a short file that one neighbour alone imports', () => {
+    const importing = (name: string) => `import { a } from '${name}'\n`
+    const sources = new Map([
+      ['core/a/planet.ts', importing('./satellite.ts') + importing('./tested.ts') + importing('./heart.ts')],
+      ['core/a/satellite.ts', importing('./pair.ts')],
+      ['core/a/pair.ts', ''],
+      ['core/a/tested.ts', importing('./pair.ts')],
+      ['core/a/heart.ts', '\n'.repeat(100)],
+      ['core/b/far.ts', importing('../a/planet.ts')],
+      ['test/rules/tested.test.ts', importing('../../core/a/tested.ts')],
+    ])
+    expect(satellites(sources)).toEqual(['core/a/satellite.ts: 1 lines, imported by core/a/planet.ts alone'])
+    expect([...linesByFolder(sources)]).toEqual([
+      ['core', 106],
+      ['core/a', 105],
+      ['all', 106],
+      ['core/b', 1],
+    ])
   })
 
   test('find a sentence of the product that a test repeats', () => {
@@ -208,6 +247,11 @@ describe('a violation is reported', () => {
     ],
     ['worker/a.ts', importing('../providers/tracker/b.ts'), 'worker/ must not import providers/tracker/b.ts'],
     ['core/a.ts', "import '../bin/b.ts'", 'core/ must not import bin/b.ts'],
+    [
+      'bin/programs/serve/a.ts',
+      "import '../../cli/runs/b.ts'",
+      'must not import bin/cli/runs/b.ts, which stands above it',
+    ],
     ['attic/a.ts', '', 'attic/ is no folder of the project'],
     // libraries
     ['core/a.ts', importing('typebox'), 'typebox is only for'],

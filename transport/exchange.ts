@@ -4,12 +4,9 @@
  * The client may disconnect at any time; later replies are dropped. No other object holds the library's response, so
  * writing twice or too late is impossible.
  */
-
 import type { Clock } from '../core/ports.ts'
-import { ChunkedBody } from './chunked-body.ts'
 import type { ListenerResponse } from './listener-port.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
-import { StreamedBody } from './streamed-body.ts'
 import { toBytes } from './to-bytes.ts'
 
 /** How long a client may continue to send a refused body before the connection is closed. */
@@ -136,5 +133,119 @@ export class Exchange {
     if (this.#isEnded) return
     this.#isEnded = true
     for (const run of this.#onEnd) run()
+  }
+}
+
+// ---- bodies --------------------------------------------------------------------------------------------------------
+
+/** A chunk that was written only in part. */
+interface PendingChunk {
+  readonly bytes: Uint8Array
+  /** The offset of the chunk in the body. */
+  readonly from: number
+  readonly resolve: (taken: ChunkResult) => void
+}
+
+/** `all`: the body is complete, and the response must not be used any more. */
+type ChunkResult = 'chunk' | 'all' | 'gone'
+
+/**
+ * Sends a long response body in chunks, no faster than the client reads.
+ *
+ * The library accepts a chunk whole or in part. The rest of the chunk is written again when the socket is writable, and
+ * the next chunk is read only after that. So a slow client costs the memory of one chunk.
+ */
+class ChunkedBody {
+  readonly #response: ListenerResponse
+  readonly #size: number
+  #pending: PendingChunk | undefined
+
+  /** The head must be written before, without Content-Length, which the library writes itself. */
+  constructor(response: ListenerResponse, size: number) {
+    this.#response = response
+    this.#size = size
+    response.onWritable((from) => this.#resume(from))
+  }
+
+  send(bytes: Uint8Array): ChunkResult | Promise<ChunkResult> {
+    const from = this.#response.getWriteOffset()
+    const { taken, all } = this.#write(bytes)
+    if (all) return 'all'
+    if (taken) return 'chunk'
+    return new Promise((settle) => {
+      this.#pending = { bytes, from, resolve: settle }
+    })
+  }
+
+  /** The client has disconnected: stop writing. */
+  abort(): void {
+    this.#pending?.resolve('gone')
+    this.#pending = undefined
+  }
+
+  #resume(offset: number): boolean {
+    if (this.#pending === undefined) return true
+    const { bytes, from, resolve: settle } = this.#pending
+    const { taken, all } = this.#write(bytes.subarray(offset - from))
+    if (!taken && !all) return false
+    this.#pending = undefined
+    settle(all ? 'all' : 'chunk')
+    return true
+  }
+
+  /** With newer versions of Node an empty chunk would end the response in the middle of its body. */
+  #write(bytes: Uint8Array): { readonly taken: boolean; readonly all: boolean } {
+    if (bytes.byteLength === 0) return { taken: true, all: false }
+    let answer: readonly [boolean, boolean] = [false, false]
+    this.#response.cork(() => {
+      answer = this.#response.tryEnd(bytes, this.#size)
+    })
+    return { taken: answer[0], all: answer[1] }
+  }
+}
+
+/**
+ * Sends a response body whose length is known only at its end, no faster than the client reads.
+ *
+ * The library keeps what the socket does not accept. StreamedBody asks for the next chunk only when the socket has
+ * accepted everything, so a slow client costs the memory of one chunk.
+ */
+class StreamedBody {
+  readonly #response: ListenerResponse
+  #resume: ((sent: 'chunk' | 'gone') => void) | undefined
+
+  /** The head must be written before, without Content-Length. */
+  constructor(response: ListenerResponse) {
+    this.#response = response
+    response.onWritable(() => {
+      this.#settle('chunk')
+      return true
+    })
+  }
+
+  send(bytes: Uint8Array): 'chunk' | Promise<'chunk' | 'gone'> {
+    let isTaken = false
+    this.#response.cork(() => {
+      isTaken = this.#response.write(bytes)
+    })
+    if (isTaken) return 'chunk'
+    return new Promise((resolve) => {
+      this.#resume = resolve
+    })
+  }
+
+  end(): void {
+    this.#response.cork(() => this.#response.end())
+  }
+
+  /** The client has disconnected: stop writing. */
+  abort(): void {
+    this.#settle('gone')
+  }
+
+  #settle(sent: 'chunk' | 'gone'): void {
+    const resume = this.#resume
+    this.#resume = undefined
+    resume?.(sent)
   }
 }

@@ -1,6 +1,4 @@
-/**
- * `createHostServer` joins the open listeners to one server that stops them in order.
- */
+/** `createHostServer` joins the open listeners to one server that stops them in order. */
 import type { Clock } from '../core/ports.ts'
 import type { HostServerOptions, OpenListener } from './server.ts'
 import { CLOSE } from './sockets/bounded-sender.ts'

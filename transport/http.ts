@@ -4,14 +4,11 @@
  * The order of checks: framing, admission, path and method, parameters and query, body, handler. Replies that are ready within
  * the library's callback are sent there; all others go through an `Exchange`.
  */
-
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
-import { chooseEncoding } from './accept-encoding.ts'
-import { type Body, framingError, readBody } from './body.ts'
+import { type Body, framingError, isJsonContent, readBody, readJsonBody } from './body.ts'
 import { Exchange } from './exchange.ts'
-import { isJsonContent, readJsonBody } from './json-body.ts'
 import type { ListenerRequest, ListenerResponse } from './listener-port.ts'
 import {
   type Download,
@@ -23,12 +20,12 @@ import {
   sendAndClose,
   sendWithoutBody,
 } from './reply.ts'
-import { ReplyCompressor } from './reply-compressor.ts'
+import { chooseEncoding, ReplyCompressor } from './reply-compressor.ts'
 import { type Admission, type AdmissionCheck, UNKNOWN_PATH } from './request-checks.ts'
 import type { RequestCounter } from './request-counter.ts'
 import { announcesBody, type RequestHead, readHead } from './request-head.ts'
 import { decodeParams, percentDecode, type RouteMatch, type Router } from './router.ts'
-import type { Asker, RouteParameters, ServedRoute } from './routes/route-table.ts'
+import type { Asker, Presence, RouteParameters, ServedRoute } from './routes/route-table.ts'
 
 export interface HttpHandlerOptions {
   readonly admit: AdmissionCheck
@@ -42,15 +39,6 @@ export interface HttpHandlerOptions {
   readonly bodyBytesMax?: number
   /** Whether answers are compressed for clients that take gzip. */
   readonly compresses?: boolean
-}
-
-export interface HttpHandler {
-  handle(response: ListenerResponse, request: ListenerRequest): void
-  /** From now on every new request is refused with 503. */
-  refuseNew(): void
-  isRefusing(): boolean
-  /** How many clients still wait for a reply. */
-  pendingCount(): number
 }
 
 export const STOPPING_REFUSAL = refusal(503, 'the service is stopping', [['connection', 'close']])
@@ -74,11 +62,7 @@ interface HttpDecision {
   readonly cors: Headers | undefined
 }
 
-export function createHttpHandler(options: HttpHandlerOptions): HttpHandler {
-  return new RoutingHttpHandler(options)
-}
-
-class RoutingHttpHandler implements HttpHandler {
+export class HttpHandler {
   readonly #options: HttpHandlerOptions
   readonly #bytesMax: number
   readonly #tooLarge: Reply
@@ -93,6 +77,7 @@ class RoutingHttpHandler implements HttpHandler {
     this.#tooLarge = refusal(413, `the body is larger than ${this.#bytesMax} bytes`)
   }
 
+  /** From now on every new request is refused with 503. */
   refuseNew(): void {
     this.#isRefusing = true
   }
@@ -101,6 +86,7 @@ class RoutingHttpHandler implements HttpHandler {
     return this.#isRefusing || this.#options.isTakenOver?.() === true
   }
 
+  /** How many clients still wait for a reply. */
   pendingCount(): number {
     return this.#waiting.size
   }
@@ -156,10 +142,15 @@ class RoutingHttpHandler implements HttpHandler {
     const asked = { row, placed: placed.value, asker, isJson: isJsonContent(head.contentType) }
     // A socket path has one answer to an ordinary request, with or without a body.
     if (announcesBody(head) && !row.socket) return this.#receiveBody(response, head, asked, cors)
-    const made = this.#runHandler(asked, NO_BYTES)
+    const presence = { hasGone: false }
+    const made = this.#runHandler(asked, NO_BYTES, presence)
     const reply = takesGzip(head) ? (this.#compressor?.compress(made) ?? made) : made
     if (!(reply instanceof Promise)) return reply
-    return this.#replyLater(new Exchange(response, cors), row, reply)
+    const exchange = new Exchange(response, cors)
+    exchange.onEnd(() => {
+      presence.hasGone = true
+    })
+    return this.#replyLater(exchange, row, reply)
   }
 
   #receiveBody(
@@ -192,7 +183,11 @@ class RoutingHttpHandler implements HttpHandler {
   }
 
   #respond(exchange: Exchange, asked: CheckedRequest, bytes: Uint8Array): void {
-    const reply = this.#runHandler(asked, bytes)
+    const reply = this.#runHandler(asked, bytes, {
+      get hasGone() {
+        return exchange.isOver
+      },
+    })
     if (reply instanceof Promise) this.#replyLater(exchange, asked.row, reply)
     else this.#sendReply(exchange, asked.row, reply)
   }
@@ -201,10 +196,11 @@ class RoutingHttpHandler implements HttpHandler {
   #runHandler(
     { row, placed, asker, isJson }: CheckedRequest,
     bytes: Uint8Array,
+    presence: Presence,
   ): Reply | Promise<Reply | Download> {
     try {
       const body = readJsonBody(row, isJson, bytes)
-      return body.ok ? row.run(placed, body.value, asker) : body.reply
+      return body.ok ? row.run(placed, body.value, asker, presence) : body.reply
     } catch (err) {
       return this.#internalError(row, err)
     }

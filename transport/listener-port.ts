@@ -1,11 +1,16 @@
 /**
  * The port of a listener: what the transport needs of a library that serves HTTP and WebSockets.
  *
- * `native/` implements it with uWebSockets.js, whose methods have the same names and meanings, and `node/` with node:http
- * and ws. All rules about requests, replies and sockets are above the port and exist once. A listener calls back from its
- * own event loop, and its callbacks must not throw.
+ * `native/` implements it with uWebSockets.js, whose methods have the same names and meanings, and `node/` with
+ * node:http and ws. All rules about requests, replies and sockets are above the port and exist once. A listener calls
+ * back from its own event loop, and its callbacks must not throw.
  */
-import type { TlsFiles } from '../core/settings/listeners.ts'
+import { X509Certificate } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { createSecureContext } from 'node:tls'
+import { no, type Result, yes } from '../core/result.ts'
+import type { FindTlsFault, TlsFiles } from '../core/settings/listeners.ts'
+import { messageOf } from '../protocol/message-of.ts'
 
 /** A request; valid within the callback that receives it. */
 export interface ListenerRequest {
@@ -63,7 +68,9 @@ export interface ListenerResponse {
 /** A value of the listener, which the upgrade hands back to it. */
 export type UpgradeContext = unknown
 
-/** The result of `ServerSocket.send`: the message waits behind others, was sent, or was dropped for the backlog limit. */
+/**
+ * The result of `ServerSocket.send`: the message waits behind others, was sent, or was dropped for the backlog limit.
+ */
 export type SendResult = 0 | 1 | 2
 export const DROPPED: SendResult = 2
 
@@ -130,4 +137,61 @@ export interface HttpListener {
   readonly name: 'native' | 'node'
   /** @param tls files that hold a certificate and its key */
   createApp(tls?: TlsFiles): ListenerApp
+}
+
+// ---- opening a port ------------------------------------------------------------------------------------------------
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** Creates an app without routes. With TLS it checks first that the files are a certificate and its key. */
+export function createApp(listener: HttpListener, tls?: TlsFiles): Result<ListenerApp> {
+  const fault = tls === undefined ? undefined : findTlsFault(tls)
+  return fault === undefined ? yes(listener.createApp(tls)) : no('invalid', `fleet.tls: ${fault}`)
+}
+
+/**
+ * Binds exactly this address, exclusively. Port 0 picks a free port.
+ *
+ * @param portSettings names what sets the port, for the message about a port that is taken
+ */
+export async function listen(
+  app: ListenerApp,
+  { host, port }: Address,
+  portSettings: string,
+): Promise<Result<OpenPort>> {
+  const open = await app.listen(host.replace(/^\[(.*)\]$/, '$1'), port)
+  if (open !== undefined) return yes(open)
+  const why = 'another program listens there, or this machine has no such address'
+  return no(
+    'conflict',
+    `cannot listen on ${host}:${port}: ${why}; stop it, or choose another port with ${portSettings}`,
+  )
+}
+
+export const findTlsFault: FindTlsFault = ({ certFile, keyFile }) => {
+  try {
+    createSecureContext({ cert: readPlainFile(certFile), key: readPlainFile(keyFile) })
+    return undefined
+  } catch (error) {
+    const why = messageOf(error)
+    return `${certFile} and ${keyFile} are not a certificate and its key: ${why}; name two PEM files that the host can read`
+  }
+}
+
+/** A pipe or a device could hold up the whole host, because the call waits for its end. */
+function readPlainFile(path: string): Buffer {
+  if (!statSync(path).isFile()) throw new Error(`${path} is not a plain file`)
+  return readFileSync(path)
+}
+
+/** SHA-256 of the certificate; undefined when the file holds none, which opening the listener reports. */
+export function certificateFingerprint({ certFile }: TlsFiles): string | undefined {
+  try {
+    return new X509Certificate(readFileSync(certFile)).fingerprint256
+  } catch {
+    return undefined
+  }
 }

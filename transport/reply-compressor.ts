@@ -1,6 +1,6 @@
 /**
- * `ReplyCompressor` compresses answers of the management interface that are long enough to be worth it, with gzip, in the
- * threads of libuv and never in a turn of the event loop.
+ * `ReplyCompressor` compresses answers of the management interface that are long enough to be worth it, with gzip, in
+ * the threads of libuv and never in a turn of the event loop.
  *
  * Whole replies are compressed one after another, so that the other threads stay free for the files of the store. The
  * batches of a long list come in a queue of their own, one in a turn, and each is compressed as it comes.
@@ -8,7 +8,7 @@
  * BREACH reads a secret from the lengths of encrypted answers that also repeat an attacker's words. It is no matter
  * here: the interface is plain text on loopback, which only the superuser can listen to, and a foreign page's requests
  * are refused before they have an answer whose length it could see. No compressed answer has a secret all the same:
- * secrets are answers to POST, and only answers to GET are compressed. Artifacts, which agents write, stay as they are.
+ * secrets are answers to POST, and only answers to GET are compressed. Artifacts, which agents write, stay plain.
  */
 import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
@@ -65,3 +65,29 @@ const compressDownload = (list: Download): Download => ({
 /** A source that fails ends the stream with its error, and a reader that stops ends the source. */
 const compressChunks = (chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> =>
   pipeline(Readable.from(chunks, { highWaterMark: 1 }), createGzip({ level: LEVEL }), () => {})
+
+export type Encoding = 'br' | 'gzip'
+
+/** The smaller one first. */
+const ENCODINGS: readonly Encoding[] = ['br', 'gzip']
+
+/**
+ * Reads Accept-Encoding (RFC 9110 §12.5.3): the smallest of the encodings that the client takes.
+ *
+ * A client that names none gets the plain bytes, although the RFC would allow any: programs that never asked for
+ * compressed bytes do not expect them.
+ *
+ * @param header the value of Accept-Encoding, empty without one
+ */
+export function chooseEncoding(
+  header: string,
+  offered: readonly Encoding[] = ENCODINGS,
+): Encoding | undefined {
+  if (header === '') return undefined
+  const taken = new Map<string, boolean>()
+  for (const item of header.toLowerCase().split(',')) {
+    const [name = '', ...parameters] = item.split(';').map((part) => part.trim())
+    taken.set(name, !parameters.some((parameter) => /^q=0(\.0{0,3})?$/.test(parameter)))
+  }
+  return ENCODINGS.find((name) => offered.includes(name) && (taken.get(name) ?? taken.get('*') ?? false))
+}

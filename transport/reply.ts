@@ -4,10 +4,8 @@
  * Handlers return values, so they cannot write twice or after the client has disconnected. Header values are checked
  * when a reply is created, because the library would send a line break unchanged.
  */
-
-import type { Refusal, Result } from '../core/result.ts'
+import type { Refusal, RefusalKind, Result } from '../core/result.ts'
 import type { AsciiText, ListenerResponse } from './listener-port.ts'
-import { STATUS_OF, statusLine } from './status.ts'
 import { toBytes } from './to-bytes.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]
@@ -125,9 +123,7 @@ function checkHeaderValue(name: string, value: string): string {
   return value
 }
 
-/**
- * Caches the reply of the last value as long as the same object is passed. Values must not be changed in place.
- */
+/** Caches the reply of the last value as long as the same object is passed. Values must not be changed in place. */
 export function createCachedJson(): (value: object) => Reply {
   let last: object | undefined
   let reply: Reply | undefined
@@ -192,4 +188,51 @@ export function writeHead(
 
 function writeHeaders(response: ListenerResponse, headers: Headers): void {
   for (const [name, value] of headers) response.writeHeader(name, value)
+}
+
+// ---- status codes --------------------------------------------------------------------------------------------------
+
+/**
+ * Maps refusals to HTTP status codes.
+ *
+ * The type makes the table complete: a new kind of refusal does not compile without a status. The remaining codes are
+ * used only by the listeners themselves.
+ */
+const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
+  invalid: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  unknown: 404,
+  conflict: 409,
+  gone: 410,
+  failed: 500,
+  unavailable: 503,
+}
+
+const REASON_PHRASES: Readonly<Record<number, string>> = {
+  200: 'OK',
+  204: 'No Content',
+  302: 'Found',
+  304: 'Not Modified',
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  413: 'Payload Too Large',
+  426: 'Upgrade Required',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  500: 'Internal Server Error',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  505: 'HTTP Version Not Supported',
+}
+
+/** Code and reason phrase, such as `404 Not Found`. */
+export function statusLine(status: number): string {
+  return `${status} ${REASON_PHRASES[status] ?? 'Other'}`
 }

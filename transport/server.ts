@@ -4,35 +4,47 @@
  * The management listener serves all routes, on loopback only, whatever the configuration says. The fleet listener, for
  * remote workers, serves only the routes that name it. Both call the host API and know no actor and no store.
  */
-
 import type { HostApi } from '../actors/api/host-api.ts'
+import { pathsIn, shortenName } from '../core/audit-paths.ts'
 import { isTakenOver } from '../core/owner.ts'
 import type { AuditTrail, Clock, Log, Meters } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { exposureOf, findAddressFault, type ListenerAddresses } from '../core/settings/listeners.ts'
+import type { AuditAction } from '../protocol/audit.ts'
 import { routes } from '../protocol/routes.ts'
-import { isLoopbackHost } from './authentication.ts'
 import { createHostServer, type HostServer } from './host-server.ts'
-import { createHttpHandler, type HttpHandler, STOPPING_REFUSAL } from './http.ts'
-import { type Address, certificateFingerprint, createApp, listen } from './listener.ts'
-import type { HttpListener, ListenerApp, OpenPort } from './listener-port.ts'
-import { recordRoutes } from './recorded-routes.ts'
+import { HttpHandler, STOPPING_REFUSAL } from './http.ts'
+import {
+  type Address,
+  certificateFingerprint,
+  createApp,
+  type HttpListener,
+  type ListenerApp,
+  listen,
+  type OpenPort,
+} from './listener-port.ts'
 import { refusal } from './reply.ts'
-import { createFleetCheck, createManagementCheck } from './request-checks.ts'
+import { createFleetCheck, createManagementCheck, isLoopbackHost } from './request-checks.ts'
 import { createRequestCounter, type RequestCounter } from './request-counter.ts'
 import { createRouter } from './router.ts'
 import { connectHandlers } from './routes/connect.ts'
 import { memoryHandlers } from './routes/memories.ts'
 import { pullHandlers } from './routes/pulls.ts'
-import { createRoutes, type Handlers, type ServedRoute, type SocketName } from './routes/route-table.ts'
+import {
+  type Asker,
+  createRoutes,
+  type Handlers,
+  type RouteParameters,
+  type ServedRoute,
+  type SocketName,
+} from './routes/route-table.ts'
 import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
 import { serveAttach } from './sockets/attach.ts'
-import { serveDashboard } from './sockets/dashboard.ts'
+import { DashboardSockets } from './sockets/dashboard.ts'
 import { serveInspect } from './sockets/inspect.ts'
-import type { SocketGroup } from './sockets/socket-group.ts'
-import { type AdmitSocket, createUpgrade, type UpgradeOptions } from './sockets/upgrade.ts'
+import { type AdmitSocket, createUpgrade, type SocketGroup, type UpgradeOptions } from './sockets/upgrade.ts'
 import { WorkerSockets } from './sockets/worker.ts'
 
 export interface HostServerOptions extends ListenerAddresses {
@@ -98,7 +110,7 @@ function fingerprintOf(tls: Parameters<typeof certificateFingerprint>[0]) {
 }
 
 function handlersOf(
-  { hostApi, meters, openApi, version, metricsText, fleet, hostUser }: HostServerOptions,
+  { hostApi, clock, meters, openApi, version, metricsText, fleet, hostUser }: HostServerOptions,
   requestCounter: RequestCounter,
 ): Handlers {
   return {
@@ -109,9 +121,10 @@ function handlersOf(
       metricsText,
       requestCounter,
     }),
-    ...runHandlers(hostApi),
+    ...runHandlers(hostApi, clock),
     ...workerHandlers(hostApi, {
       ...(hostUser === undefined ? {} : { hostUser }),
+      ...(fleet?.port === 0 ? {} : { fleetPort: fleet?.port ?? 0 }),
       ...(fleet?.tls === undefined ? {} : fingerprintOf(fleet.tls)),
     }),
     ...connectHandlers(hostApi),
@@ -144,7 +157,7 @@ async function openManagement(shared: SharedParts): Promise<Result<OpenListener>
   const admit = createManagementCheck(options.hostApi, options.token)
   const route = createRouter(table.filter((row) => row.listeners.includes('management')))
   const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter, compresses: true }
-  const http = createHttpHandler(checks)
+  const http = new HttpHandler(checks)
   const socketGroups = serveManagementSockets(made.value, shared, checks, http)
   return startListening(
     { app: made.value, http, socketGroups: Object.values(socketGroups) },
@@ -163,7 +176,7 @@ async function openFleet(
   const route = createRouter(table.filter((row) => row.listeners.includes('fleet')))
   const admit = createFleetCheck(options.hostApi)
   const checks = { ...options, ...fenceOf(options), admit, route, counter: requestCounter }
-  const http = createHttpHandler(checks)
+  const http = new HttpHandler(checks)
   const socketGroups = [serveWorkerSocket(made.value, shared, checks, http)]
   return startListening({ app: made.value, http, socketGroups }, fleet, '--fleet-port or fleet.port')
 }
@@ -198,7 +211,12 @@ function serveManagementSockets(
       : { ok: false, reply: TOO_MANY_DASHBOARDS }
   const upgradeFor = (admitSocket: AdmitSocket) =>
     createUpgrade(checks, refuseWhileStopping(http, admitSocket))
-  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(admitSocket), shared.options)
+  const dashboards = new DashboardSockets(
+    app,
+    routes.dashboardSocket.path,
+    upgradeFor(admitSocket),
+    shared.options,
+  )
   const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, shared.options)
   return {
     dashboardSocket: dashboards,
@@ -225,3 +243,63 @@ const refuseWhileStopping =
     http.isRefusing() ? { ok: false, reply: STOPPING_REFUSAL } : admitSocket(params, head, address)
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
+
+const NOT_RECORDED: readonly ServedRoute['name'][] = ['pollCodehost']
+const FAILED = 500
+
+/**
+ * Writes what people and workers do to the trail of actions, before its answer leaves.
+ *
+ * Requests that only read are not recorded, and neither is asking again whether a person has given a consent. A request
+ * that was refused before its handler has changed nothing.
+ */
+function recordRoutes(rows: readonly ServedRoute[], trail: AuditTrail): ServedRoute[] {
+  return rows.map((row) => (isRecorded(row) ? recorded(row, trail) : row))
+}
+
+const isRecorded = ({ method, name }: ServedRoute): boolean =>
+  method !== 'GET' && !NOT_RECORDED.includes(name)
+
+function recorded(row: ServedRoute, trail: AuditTrail): ServedRoute {
+  return {
+    ...row,
+    run: async (placed, body, asker, presence) => {
+      const record = (status: number) => trail.record({ ...describe(row, placed, body, asker), status })
+      try {
+        const reply = await row.run(placed, body, asker, presence)
+        await record(reply.status)
+        return reply
+      } catch (error) {
+        await record(FAILED)
+        throw error
+      }
+    },
+  }
+}
+
+function describe(
+  { name }: ServedRoute,
+  { params, query }: RouteParameters,
+  body: unknown,
+  asker: Asker | undefined,
+): Omit<AuditAction, 'status'> {
+  const on = namesIn({ ...Object(query), ...Object(params) })
+  const keys = pathsIn(name === 'changeSettings' ? Object(body).patch : body)
+  const by = asker?.workerId ?? asker?.joinKeyId
+  return {
+    source: asker?.source ?? 'api',
+    action: name,
+    ...(by === undefined ? {} : { by }),
+    ...(Object.keys(on).length === 0 ? {} : { on }),
+    ...(keys.length === 0 ? {} : { keys }),
+  }
+}
+
+/** Path and query of these routes name what an action is about: ids, repositories, numbers and states. */
+function namesIn(values: object): Record<string, string | number> {
+  return Object.fromEntries(
+    Object.entries(values)
+      .filter(([, value]) => typeof value === 'string' || typeof value === 'number')
+      .map(([key, value]) => [key, typeof value === 'string' ? shortenName(value) : value]),
+  )
+}

@@ -4,35 +4,21 @@
  * The worker's credential is read again for each request, because the worker may be enrolled meanwhile. Each request
  * has a connection of its own, so none depends on the fate of an earlier one.
  */
-import { createSecureContext } from 'node:tls'
-import { isNativeError } from 'node:util/types'
 import { request } from 'undici'
-import type { OwnDemand } from '../core/fleet/supervision.ts'
-import type { DemandAnswer, DemandPort, DemandRequest } from '../core/fleet/supervision-ports.ts'
+import type { DemandAnswer, DemandPort, DemandRequest, OwnDemand } from '../core/fleet/supervision.ts'
 import { toSingleLine, truncate } from '../core/safe-text.ts'
 import { checkFleetDemand } from '../protocol/demand.ts'
-import { SUPERVISOR_REQUEST_MS_MAX } from '../protocol/limits.ts'
 import type { DrainHolder } from '../protocol/worker.ts'
-import type { ProxySettings } from '../providers/http/http-types.ts'
-import { DialNetwork, type ProvePeer, UNTRUSTED_CERTIFICATE, UNTRUSTED_HINT } from './dial-network.ts'
-import type { DialPin } from './dial-pin.ts'
+import { type DialAddress, DialNetwork, describeFailure, trustOf } from './dial-network.ts'
 import { readStoredCredential } from './identity-files.ts'
 
-export interface DemandClientOptions {
-  /** The address of the worker channel, read before each request. */
-  readonly url: () => string
+/** Time limit of a request to the host. */
+const SUPERVISOR_REQUEST_MS_MAX = 15_000
+
+export interface DemandClientOptions extends DialAddress {
   readonly credentialFile: string
   /** In whose name the worker is drained. */
   readonly holder: Exclude<DrainHolder, 'operator'>
-  /** Certificates of trusted authorities in PEM; absent: Node's own list. */
-  readonly authorities?: readonly string[]
-  /** Replaces the authorities. */
-  readonly pin?: DialPin
-  readonly provePeer: ProvePeer
-  /** A Unix socket in place of the port. */
-  readonly socketPath?: () => string | undefined
-  /** Absent: connect directly. */
-  readonly proxies?: ProxySettings
 }
 
 const CHANNEL = /^ws(s?):(.*)\/ws\/worker$/
@@ -45,23 +31,18 @@ export function createDemandClient(options: DemandClientOptions): DemandPort {
       try {
         return await sendRequest(options, asked)
       } catch (error) {
-        return { is: 'unanswered', reason: truncate(messageOf(error), REASON_CHARS_MAX) }
+        return { is: 'unanswered', reason: describeFailure(error) }
       }
     },
   }
 }
 
 async function sendRequest(options: DemandClientOptions, asked: DemandRequest): Promise<DemandAnswer> {
-  const { url, credentialFile, authorities, pin, provePeer, socketPath, proxies } = options
+  const { url, credentialFile, proxies } = options
   const credential = await readStoredCredential(credentialFile)
   if (credential === undefined)
     return { is: 'unanswered', reason: `the worker is not enrolled: ${credentialFile} is missing` }
-  const trust =
-    authorities === undefined
-      ? undefined
-      : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
-  const trusted = { authorities: trust, pin, provePeer, socketPath }
-  const network = new DialNetwork(proxies, trusted, SUPERVISOR_REQUEST_MS_MAX)
+  const network = new DialNetwork(proxies, trustOf(options), SUPERVISOR_REQUEST_MS_MAX)
   try {
     const { statusCode, body } = await request(addressOf(url(), credential.workerId, asked, options.holder), {
       method: asked === 'read' ? 'GET' : 'POST',
@@ -99,14 +80,4 @@ function readAnswer(text: string): DemandAnswer {
 function describeRefusal(status: number, text: string): string {
   const detail = truncate(toSingleLine(text), REASON_CHARS_MAX)
   return `the host answered ${status}${detail === '' ? '' : `: ${detail}`}`
-}
-
-/** The innermost cause, because the outer errors say only that the request failed. */
-function messageOf(error: unknown): string {
-  let inner: unknown = error
-  while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
-  if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
-  const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
-  const hint = UNTRUSTED_CERTIFICATE.test(code) ? UNTRUSTED_HINT : ''
-  return `${isNativeError(inner) ? inner.message : String(inner)}${hint}`
 }

@@ -5,19 +5,16 @@
  * The dispatcher records why a connection failed, which a WebSocket does not report. `destroySocket` ends a connection
  * that a silent peer would otherwise keep open for minutes.
  */
+import { createHash, type X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { SecureContext } from 'node:tls'
+import { createSecureContext, type SecureContext, type TLSSocket } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici'
+import { formatFingerprint } from '../core/fleet/token.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
 import type { ProxySettings } from '../providers/http/http-types.ts'
-import { type DialPin, pinnedConnector } from './dial-pin.ts'
-
-const REASON_CHARS_MAX = 300
-export const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
-export const UNTRUSTED_HINT =
-  '; name the certificate of its authority with --ca-file, or pin it with --fingerprint, as printed by switchyard workers pair'
 
 export interface DialTrust {
   /** The trusted authorities; absent: Node's own list. */
@@ -28,6 +25,32 @@ export interface DialTrust {
   /** Read before each connection: a Unix socket in place of the port. */
   readonly socketPath?: (() => string | undefined) | undefined
 }
+
+/** How a worker and its supervisor reach their host. */
+export interface DialAddress {
+  /** The address of the worker channel, read before each connection. */
+  readonly url: () => string
+  /** Certificates of trusted authorities in PEM; absent: Node's own list. */
+  readonly authorities?: readonly string[]
+  /** Replaces the authorities. */
+  readonly pin?: DialPin
+  readonly provePeer: ProvePeer
+  /** A Unix socket in place of the port. */
+  readonly socketPath?: () => string | undefined
+  /** Absent: connect directly. */
+  readonly proxies?: ProxySettings
+}
+
+/** Parses the authorities once, because hundreds of certificates take longer than the rest of dialling. */
+export const trustOf = ({ authorities, pin, provePeer, socketPath }: DialAddress): DialTrust => ({
+  pin,
+  provePeer,
+  socketPath,
+  authorities:
+    authorities === undefined
+      ? undefined
+      : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' }),
+})
 
 /**
  * Rejects when the program at the other end of a connection within this machine is not the host's user's. Called before
@@ -180,16 +203,80 @@ function provenConnector(provePeer: ProvePeer, connect: buildConnector.connector
     })
 }
 
-/** Returns the innermost cause, because the outer errors say only that fetching failed. */
-function describeFailure(error: Error): string {
+// ---- failures ------------------------------------------------------------------------------------------------------
+
+const REASON_CHARS_MAX = 300
+const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+const UNTRUSTED_HINT =
+  '; name the certificate of its authority with --ca-file, or pin it with --fingerprint, as printed by switchyard workers pair'
+
+/** The innermost cause, because the outer errors say only that fetching failed. */
+export function describeFailure(error: unknown): string {
   let inner: unknown = error
   while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
   // An AggregateError has one error per address; the first is enough.
   if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
   const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
-  const hint = UNTRUSTED_CERTIFICATE.test(code) ? UNTRUSTED_HINT : ''
-  return `${textOf(inner)}${hint}`
+  // Undici's parser says what it expected, which tells a person nothing.
+  if (isNativeError(inner) && inner.name === 'HTTPParserError')
+    return 'what answers there does not speak HTTP; check --host'
+  return `${textOf(inner)}${UNTRUSTED_CERTIFICATE.test(code) ? UNTRUSTED_HINT : ''}`
 }
 
 const textOf = (error: unknown): string =>
   (isNativeError(error) ? error.message : String(error)).slice(0, REASON_CHARS_MAX)
+
+// ---- the pin -------------------------------------------------------------------------------------------------------
+
+/**
+ * `DialPin` recognises the host by the SHA-256 fingerprint of its certificate or of the certificate's public key.
+ *
+ * A pinned worker needs no authority: it accepts this host alone, whatever its name is and whoever signed the
+ * certificate. The worker keeps the key that it has found behind the fingerprint, so a renewed certificate with the
+ * same key is accepted too.
+ */
+export interface DialPin {
+  /** 64 hexadecimal digits in lower case. */
+  readonly fingerprint: string
+  /** The fingerprint of the key that an earlier connection has found behind `fingerprint`. */
+  readonly key?: string
+  /** Called with the fingerprint of the key when a connection was accepted. */
+  readonly onAccepted?: (key: string) => void
+}
+
+/** Returns the fingerprint of the key when the certificate is the pinned host's. */
+function checkPin({ fingerprint, key: knownKey }: DialPin, certificate: X509Certificate): Result<string> {
+  const own = sha256(certificate.raw)
+  const key = sha256(certificate.publicKey.export({ type: 'spki', format: 'der' }))
+  if ([own, key].includes(fingerprint) || key === knownKey) return yes(key)
+  return no(
+    'forbidden',
+    `the certificate of the host is not the pinned one, but ${formatFingerprint(own)}; if the host has a new one, start with the new --fingerprint, as printed there by switchyard workers pair`,
+  )
+}
+
+/** Connects by TLS to the pinned host only. The check comes before the first byte of a request. */
+function pinnedConnector(
+  pin: DialPin,
+  connect: buildConnector.connector,
+  onPinned: () => void,
+): buildConnector.connector {
+  return (options, callback) =>
+    connect(options, (...[error, socket]) => {
+      if (error !== null) return callback(error, null)
+      const certificate = (socket as Partial<TLSSocket>).getPeerX509Certificate?.()
+      const checked =
+        certificate === undefined
+          ? no('forbidden', '--fingerprint needs an encrypted connection to the host')
+          : checkPin(pin, certificate)
+      if (!checked.ok) {
+        socket.destroy()
+        return callback(new Error(checked.refusal.message), null)
+      }
+      onPinned()
+      pin.onAccepted?.(checked.value)
+      return callback(null, socket)
+    })
+}
+
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')

@@ -5,31 +5,17 @@
  * host, an untrusted certificate, a silent peer or a cut cable alike. `dial` and `close` never throw, and call the
  * listener only after they have returned.
  */
-import { createSecureContext } from 'node:tls'
-import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
 import type { WorkerAuth } from '../protocol/frames.ts'
+import { messageOf } from '../protocol/message-of.ts'
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'
-import type { ProxySettings } from '../providers/http/http-types.ts'
-import { DialNetwork, type DialTrust, type ProvePeer } from './dial-network.ts'
-import type { DialPin } from './dial-pin.ts'
+import { type DialAddress, DialNetwork, type DialTrust, trustOf } from './dial-network.ts'
 
-export interface DialerOptions {
-  /** The address of the worker channel. */
-  readonly url: () => string
+export interface DialerOptions extends DialAddress {
   readonly clock: Clock
   readonly log: Log
-  /** Certificates of trusted authorities in PEM; absent: Node's own list. */
-  readonly authorities?: readonly string[]
-  /** Replaces the authorities. */
-  readonly pin?: DialPin
-  readonly provePeer: ProvePeer
-  /** A Unix socket in place of the port. */
-  readonly socketPath?: () => string | undefined
-  /** Absent: connect directly. */
-  readonly proxies?: ProxySettings
   readonly connectMsMax?: number
 }
 
@@ -40,18 +26,9 @@ const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
 export function createDialer(options: DialerOptions): Dialer {
-  const { authorities, pin, provePeer, socketPath, log } = options
+  const { log } = options
   let lastReason: string | undefined
-  // Created once, because parsing hundreds of certificates takes longer than the rest of dialling.
-  const trust: DialTrust = {
-    pin,
-    provePeer,
-    socketPath,
-    authorities:
-      authorities === undefined
-        ? undefined
-        : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' }),
-  }
+  const trust = trustOf(options)
   /** Warns once per reason, however often the worker dials again. */
   const logState = (reason: string | undefined) => {
     if (reason === undefined || reason === lastReason)
@@ -177,5 +154,4 @@ function proofHeaders(proof: WorkerAuth): Record<string, string> {
   return { authorization: `Bearer ${proof.secret}`, [WORKER_ID_HEADER]: proof.workerId }
 }
 
-const textOf = (error: unknown): string =>
-  (isNativeError(error) ? error.message : String(error)).slice(0, REASON_CHARS_MAX)
+const textOf = (error: unknown): string => messageOf(error).slice(0, REASON_CHARS_MAX)

@@ -20,17 +20,19 @@ import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
 import type { Cancel, Clock } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
 import { type ExpiredSandbox, hasAgent, type Job } from '../protocol/frames.ts'
-import { DISPATCH_RECLAIM_MS_MAX } from '../protocol/limits.ts'
 import { openAgentFiles } from './agents/agent-files.ts'
-import { readUsageAndCost } from './run/agent-start.ts'
-import { RunExecution } from './run/execution.ts'
-import type { ExecutorDependencies } from './run/executor-dependencies.ts'
-import { describeShortage } from './run/free-disk.ts'
-import { PublishExecution } from './run/publish-execution.ts'
-import { resumeSandbox } from './run/resume-sandbox.ts'
-import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
-import { SpaceReclaimer } from './run/space-reclaimer.ts'
-import { unpublishedWork } from './run/unpublished-work.ts'
+import { readUsageAndCost } from './run/agent/agent-start.ts'
+import { describeShortage } from './run/disk/disk-space.ts'
+import { isRunFolderName, Sandboxes } from './run/disk/sandboxes.ts'
+import { SpaceReclaimer } from './run/disk/space-reclaimer.ts'
+import { RunExecution } from './run/execution/execution.ts'
+import type { ExecutorDependencies } from './run/execution/executor-dependencies.ts'
+import { PublishExecution } from './run/execution/publish-execution.ts'
+import { unpublishedWork } from './run/execution/unpublished-work.ts'
+import { resumeSandbox } from './run/resume/resume-sandbox.ts'
+
+/** How long a worker with a full disk makes room before it answers; its daemon waits half of DISPATCH_ANSWER_MS. */
+export const DISPATCH_RECLAIM_MS_MAX = 3_000
 
 export interface ClosableExecutor extends Executor {
   /** Waits briefly for deletions; the next start finishes the rest. */

@@ -3,13 +3,15 @@
  *
  * A file that exists and cannot be used is refused with its option or path. A missing token file was redeemed before.
  */
-import { realpath } from 'node:fs/promises'
+
+import { constants } from 'node:fs'
+import { type FileHandle, open, realpath } from 'node:fs/promises'
 import { isNativeError } from 'node:util/types'
 import type { WorkerCredential } from '../core/daemon/ports.ts'
 import { isInstallationId } from '../core/installation.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { readSecretFile } from './secret-file.ts'
+import { messageOf } from '../protocol/message-of.ts'
 
 export interface IdentityFiles {
   readonly credentialFile: string
@@ -125,4 +127,39 @@ function parseObject(text: string): object {
   }
 }
 
-const textOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
+const textOf = (error: unknown): string => messageOf(error)
+
+const FILE_BYTES_MAX = 4_096
+
+interface SecretFile {
+  readonly text: string
+  readonly mode: number
+}
+
+/**
+ * `readSecretFile` reads a small secret file: it follows no link, does not block on a pipe, and limits the size.
+ *
+ * Returns undefined if the file does not exist. `mode`: the file's mode is changed to this one if it differs.
+ */
+export async function readSecretFile(path: string, mode?: number): Promise<SecretFile | undefined> {
+  let handle: FileHandle
+  try {
+    // Without O_NONBLOCK, opening a pipe would block forever.
+    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (codeOf(error) === 'ELOOP') throw new Error('it is a link; name the file itself', { cause: error })
+    throw error
+  }
+  try {
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw new Error('it is no plain file')
+    if (stats.size > FILE_BYTES_MAX) throw new Error(`it is longer than ${FILE_BYTES_MAX} bytes`)
+    if (mode !== undefined && (stats.mode & 0o777) !== mode) await handle.chmod(mode)
+    return { text: await handle.readFile('utf8'), mode: stats.mode }
+  } finally {
+    await handle.close()
+  }
+}
+
+const codeOf = (error: unknown): unknown => (isNativeError(error) && 'code' in error ? error.code : undefined)

@@ -6,18 +6,18 @@
  * the redeemed token by its hash, which is stored with the credential. A refused token's file is not deleted, and a join
  * key's file never is, because other workers use it too.
  */
-import { isNativeError } from 'node:util/types'
 import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
 import { no, type Result, yes } from '../core/result.ts'
+import { messageOf } from '../protocol/message-of.ts'
 import {
   type IdentityFiles,
   readCredential,
   readJoinKey,
+  readSecretFile,
   readToken,
   type StoredCredential,
 } from './identity-files.ts'
-import { readSecretFile } from './secret-file.ts'
 
 export interface IdentityOptions extends IdentityFiles {
   /** The host that the worker dials; a credential is valid for one host. */
@@ -174,4 +174,4 @@ class FileIdentity implements StoredIdentity {
   }
 }
 
-const textOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
+const textOf = (error: unknown): string => messageOf(error)

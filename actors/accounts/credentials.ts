@@ -1,24 +1,32 @@
 /**
- * Credentials handles the credentials that a person sets or removes by hand.
+ * Credentials handles the credentials that a person sets or removes by hand, and the logins found on this machine.
  *
  * All sent credentials are checked with their providers in parallel. The valid ones are saved in one change; each
  * refused one returns its reason. Fields that were not sent stay as they are.
  */
-import type { Log } from '../../core/ports.ts'
-import type { Accounts, CredentialChange } from '../../core/provider-ports.ts'
+import type { CredentialChange, FoundLogin } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
+  type ConnectResponse,
   CREDENTIAL_PROVIDERS,
   type CredentialResult,
   type CredentialsRequest,
   type CredentialsResponse,
 } from '../../protocol/connect.ts'
-import { changeForField, credentialProblem } from './credential-rules.ts'
-import { type ConnectAttempt, type CredentialWriter, withChange } from './credential-writer.ts'
-import { PROVIDER_NAMES } from './messages.ts'
+import {
+  type AccountPorts,
+  type ConnectAttempt,
+  type CredentialWriter,
+  changeForAgent,
+  changeForField,
+  credentialProblem,
+  secretsIn,
+  withChange,
+} from './credential-writer.ts'
+import { manualConnect, PROVIDER_NAMES, safeText } from './messages.ts'
 import type { ProviderRequests } from './provider-requests.ts'
-import { safeText } from './safe-text.ts'
 
 type CredentialField = keyof CredentialsRequest
 type CredentialResults = CredentialsResponse['results']
@@ -27,13 +35,6 @@ type CredentialResults = CredentialsResponse['results']
 const TRACKER_OAUTH_TOKEN = /^lin_oauth_/
 const NOT_RENEWABLE =
   "this OAuth token expires within a day and can't be renewed; connect the tracker instead, or give a personal API key"
-
-export interface CredentialsPorts {
-  readonly log: Log
-  readonly config: () => ServiceConfig
-  readonly redacted: () => ServiceConfig
-  readonly accounts: Accounts
-}
 
 /** A field whose value was checked and may be saved. */
 interface CheckedCredential {
@@ -44,11 +45,11 @@ interface CheckedCredential {
 }
 
 export class Credentials {
-  readonly #ports: CredentialsPorts
+  readonly #ports: AccountPorts
   readonly #requests: ProviderRequests
   readonly #writer: CredentialWriter
 
-  constructor(ports: CredentialsPorts, requests: ProviderRequests, writer: CredentialWriter) {
+  constructor(ports: AccountPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
     this.#requests = requests
     this.#writer = writer
@@ -96,9 +97,10 @@ export class Credentials {
   }
 
   #askProvider(field: CredentialField, config: ServiceConfig): Promise<Result<string>> {
-    const { accounts } = this.#ports
+    const { accounts, bucket } = this.#ports
     if (field === 'trackerApiKey') return accounts.checkTracker(config)
     if (field === 'codehostToken') return accounts.checkCodehost(config)
+    if (field === 'storageToken') return bucket.check(config.storage.token ?? '')
     return accounts.checkAgent(config, CREDENTIAL_PROVIDERS[field])
   }
 
@@ -142,6 +144,47 @@ export class Credentials {
       { provider: CREDENTIAL_PROVIDERS[field], reason: detail },
       'a credential was refused',
     )
+  }
+
+  // ---- logins that an agent's own program keeps ------------------------------------------------------------------
+
+  /**
+   * Connects an agent with the login that its own program keeps on this machine.
+   *
+   * A found login is checked like a key given by hand and replaces all credentials of that agent. When no usable login
+   * exists, the reply asks the person for a key.
+   */
+  async connectAgent(provider: AgentProvider): Promise<Result<ConnectResponse>> {
+    const attempt = this.#writer.beginConnect(provider)
+    const found = await this.#requests.request(PROVIDER_NAMES[provider], () =>
+      this.#ports.accounts.findAgentLogin(provider),
+    )
+    // A key given by hand remains possible after every refusal, except while the service stops.
+    if (!found.ok)
+      return this.#requests.isStopped ? found : manualConnect(provider, safeText(found.refusal.message))
+    return this.#checkLogin(attempt, provider, found.value)
+  }
+
+  async #checkLogin(
+    attempt: ConnectAttempt,
+    provider: AgentProvider,
+    { credential, detail }: FoundLogin,
+  ): Promise<Result<ConnectResponse>> {
+    const { log, redacted } = this.#ports
+    const change = changeForAgent(provider, credential)
+    const secrets = secretsIn(change)
+    if (secrets.length === 0)
+      return manualConnect(provider, 'the login found on this machine holds no credential')
+    const account = safeText(detail, secrets)
+    const check = (config: ServiceConfig) => this.#ports.accounts.checkAgent(config, provider)
+    const saved = await this.#writer.checkAndSave(attempt, change, check, PROVIDER_NAMES[provider])
+    if (saved.ok) {
+      log.info({ provider, account }, 'an agent is connected by a login found on this machine')
+      return yes({ status: 'connected', provider, detail: account, config: redacted() })
+    }
+    const { kind, message } = saved.refusal
+    if (kind === 'conflict' || this.#requests.isStopped) return saved
+    return manualConnect(provider, `${account} was found on this machine, but can't be used: ${message}`)
   }
 }
 

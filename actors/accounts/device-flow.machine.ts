@@ -8,8 +8,10 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
-import { DEVICE_FLOW } from './connect.names.ts'
 import { type FlowCrashed, reportCrash } from './crash-policy.ts'
+
+/** Every flow has its own actor key. */
+export const DEVICE_FLOW = 'device-flow'
 
 export interface DeviceFlowContext {
   readonly flow: string

@@ -1,13 +1,15 @@
 /** Texts and replies that people see while they connect an account. */
+import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
-import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
+import type { ConnectProvider, ConnectResponse, CredentialProvider } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
-import { safeText } from './safe-text.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 
-export const PROVIDER_NAMES: Readonly<Record<ConnectProvider, string>> = {
+export const PROVIDER_NAMES: Readonly<Record<CredentialProvider, string>> = {
   tracker: 'the tracker',
   codehost: 'the code host',
+  storage: 'the bucket',
   ...agentNames(),
 }
 
@@ -33,4 +35,18 @@ export function startRefusal(provider: ConnectProvider, { kind, message }: Refus
 /** A browser will open the address, so only http and https are allowed, never a script. */
 export function isWebPage(address: string): boolean {
   return address.length <= URL_CHARS_MAX && /^https?:\/\//i.test(address) && URL.canParse(address)
+}
+
+const SAFE_TEXT_CHARS_MAX = 2_000
+
+/**
+ * Makes a provider's text safe to display and to log: one line, of limited length, without the given secrets.
+ *
+ * Providers redact secrets themselves; this is the second barrier.
+ */
+export function safeText(text: string, secrets: readonly (string | null | undefined)[] = []): string {
+  const redacted = redactSecrets(text, secrets)
+  return printable(
+    redacted.length > SAFE_TEXT_CHARS_MAX ? `${redacted.slice(0, SAFE_TEXT_CHARS_MAX)}…` : redacted,
+  )
 }

@@ -1,30 +1,32 @@
 /**
- * OauthRedirects holds the redirect flows with their secrets, and the callbacks that wait for a result.
+ * OauthRedirects holds the redirect flows with their secrets and the callbacks that wait for a result, and sends the
+ * flows' requests to the tracker: exchange the code, then check the tokens.
  *
+ * The verifier and the tokens stay in the flow's record from one reply to the next request, and no longer.
  * The `state` parameter is 256 random bits, and only its hash is kept. A callback with an unknown state exchanges
  * nothing and ends no flow, so a forged address has no effect.
  */
 import { hashSecret, isSameHash } from '../../core/fleet/token.ts'
-import type { Clock, RandomSource } from '../../core/ports.ts'
-import type { Accounts, RedirectAuthorization } from '../../core/provider-ports.ts'
+import type { RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
-import { REDIRECT_FLOW_MS_MAX, REDIRECT_FLOWS_MAX } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import { type ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
+import { createQueryReader } from '../../protocol/query.ts'
+import { routes } from '../../protocol/routes.ts'
 import { PendingRequests } from '../runtime/pending-requests.ts'
-import { OAUTH_REDIRECT } from './connect.names.ts'
-import type { ConnectAttempt, CredentialWriter } from './credential-writer.ts'
-import { isWebPage, PROVIDER_NAMES, startRefusal } from './messages.ts'
-import type { OauthRedirectEffect, OauthRedirectEvent, OauthRedirectInput } from './oauth-redirect.machine.ts'
+import type { AccountPorts, ConnectAttempt, CredentialWriter } from './credential-writer.ts'
+import { isWebPage, PROVIDER_NAMES, safeText, startRefusal } from './messages.ts'
 import {
-  CONNECT_AGAIN,
-  CONNECT_FAILED,
-  type OauthRedirect,
-  type OauthRedirectEffectPorts,
-  OauthRedirectEffects,
-} from './oauth-redirect-effects.ts'
+  OAUTH_REDIRECT,
+  type OauthRedirectEffect,
+  type OauthRedirectEvent,
+  type OauthRedirectInput,
+} from './oauth-redirect.machine.ts'
 import type { ProviderRequests } from './provider-requests.ts'
-import { safeText } from './safe-text.ts'
+
+/** Time limit for an authorization by redirect. */
+export const REDIRECT_FLOW_MS_MAX = 10 * 60_000
+/** Redirect authorizations in progress at once; above this the oldest is forgotten. */
+export const REDIRECT_FLOWS_MAX = 8
 
 const STATE_BYTES = 32
 /** How long a flow's outcome is kept for late or repeated callbacks. */
@@ -32,36 +34,36 @@ const OUTCOME_KEPT_MS = 10 * 60_000
 /** The number of callbacks that may wait for one flow. */
 const PENDING_CALLBACKS_MAX = 16
 
+export const CONNECT_AGAIN = 'connect the tracker again'
+const CONNECT_FAILED = `connecting the tracker failed; ${CONNECT_AGAIN}`
 const UNKNOWN_STATE = `this address belongs to no open connection attempt: it is too old, it is not from this service, or the service was restarted; ${CONNECT_AGAIN}`
 const WITHOUT_CODE = `this address holds no code from the tracker; ${CONNECT_AGAIN}`
 const CONSENT_REFUSED = `consent was refused, and nothing was changed; ${CONNECT_AGAIN} if that was a mistake`
 const EVICTED = `too many connection attempts were started, and this one was dropped; ${CONNECT_AGAIN}`
 const NO_PORT = no('unavailable', 'the service is still starting; try again in a moment')
 
-export interface OauthRedirectsPorts extends OauthRedirectEffectPorts {
-  readonly clock: Clock
-  readonly system: Pick<ActorSystem, 'spawn' | 'send' | 'peek'>
-  readonly accounts: OauthRedirectEffectPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
-  readonly random: Pick<RandomSource, 'bytes'>
-  /** The port on which browsers reach the callback; undefined until the host listens. */
-  readonly port: () => number | undefined
+interface OauthRedirect {
+  readonly key: string
+  readonly attempt: ConnectAttempt
+  readonly stateHash: string
+  readonly port: number
+  /** The callbacks that wait for the result, each with its code; only the first code is used. */
+  readonly callbacks: PendingRequests<string, string>
+  verifier: string | undefined
+  tokens: TokenPair | undefined
 }
 
 export class OauthRedirects {
-  readonly #ports: OauthRedirectsPorts
+  readonly #ports: AccountPorts
   readonly #requests: ProviderRequests
   readonly #writer: CredentialWriter
-  readonly #effects: OauthRedirectEffects
   /** By actor key, oldest first. */
   readonly #redirects = new Map<string, OauthRedirect>()
 
-  constructor(ports: OauthRedirectsPorts, requests: ProviderRequests, writer: CredentialWriter) {
+  constructor(ports: AccountPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
     this.#requests = requests
     this.#writer = writer
-    this.#effects = new OauthRedirectEffects(ports, requests, writer, (redirect, event) =>
-      this.#send(redirect, event),
-    )
   }
 
   get size(): number {
@@ -100,10 +102,10 @@ export class OauthRedirects {
     if (redirect === undefined) return
     switch (effect.type) {
       case 'connect.exchange code':
-        void this.#effects.exchange(redirect, redirect.callbacks.get(effect.handle) ?? '')
+        void this.#exchange(redirect, redirect.callbacks.get(effect.handle) ?? '')
         return
       case 'connect.save tracker tokens':
-        void this.#effects.save(redirect)
+        void this.#saveTokens(redirect)
         return
       case 'connect.report redirect connected':
         redirect.callbacks.settleAll(yes(effect.detail))
@@ -181,15 +183,64 @@ export class OauthRedirects {
     return Buffer.from(bytes).toString('base64url')
   }
 
-  // ---- handling the callback -------------------------------------------------------------------------------------
+  // ---- requests to the tracker -----------------------------------------------------------------------------------
+
+  async #exchange(redirect: OauthRedirect, code: string): Promise<void> {
+    const { accounts, config, log } = this.#ports
+    const { port, attempt, verifier } = redirect
+    redirect.verifier = undefined
+    const problem = this.#writer.problemWith(attempt)
+    // The settings changed. Another tracker must not receive this code.
+    if (problem !== undefined) {
+      this.#send(redirect, { type: 'exchange failed', reason: problem })
+      return
+    }
+    const request = { code, port, ...(verifier === undefined ? {} : { verifier }) }
+    const exchanged = await this.#requests.requestInFlow(PROVIDER_NAMES.tracker, () =>
+      accounts.exchangeTrackerCode(config(), request),
+    )
+    if (exchanged.ok) {
+      redirect.tokens = exchanged.value
+      this.#send(redirect, { type: 'exchanged' })
+      return
+    }
+    const reason = `${safeText(exchanged.refusal.message, [code, verifier])}; ${CONNECT_AGAIN}`
+    log.warn({ reason }, 'exchanging the code for tracker tokens failed')
+    this.#send(redirect, { type: 'exchange failed', reason })
+  }
+
+  async #saveTokens(redirect: OauthRedirect): Promise<void> {
+    const { accounts, log } = this.#ports
+    const { tokens } = redirect
+    redirect.tokens = undefined
+    if (tokens === undefined) {
+      this.#send(redirect, { type: 'save failed', reason: CONNECT_FAILED })
+      return
+    }
+    const { accessToken, refreshToken = null, expiresAt = null } = tokens
+    const saved = await this.#writer.checkAndSave(
+      redirect.attempt,
+      { tracker: { apiKey: accessToken, refreshToken, tokenExpiresAt: expiresAt } },
+      (config) => accounts.checkTracker(config),
+      PROVIDER_NAMES.tracker,
+    )
+    if (saved.ok) {
+      log.info({ account: saved.value }, 'the tracker is connected')
+      this.#send(redirect, { type: 'saved', detail: saved.value })
+      return
+    }
+    const reason = saved.refusal.message
+    log.warn({ reason }, 'connecting the tracker failed')
+    this.#send(redirect, { type: 'save failed', reason })
+  }
+
+  // ---- flow records ----------------------------------------------------------------------------------------------
 
   /** Compares with every flow, each in constant time, so the response time reveals nothing about near matches. */
   #findByState(state: string): OauthRedirect | undefined {
     const hash = hashSecret(state)
     return [...this.#redirects.values()].filter((redirect) => isSameHash(redirect.stateHash, hash)).at(-1)
   }
-
-  // ---- flow records ----------------------------------------------------------------------------------------------
 
   #reportFailed(redirect: OauthRedirect, handle: number | null, reason: string): void {
     redirect.verifier = undefined
@@ -224,4 +275,35 @@ function refusalIn({
   if (error === 'access_denied') return CONSENT_REFUSED
   const reason = [error, description].filter((part) => part !== undefined && part !== '').join(': ')
   return `the tracker returned an error: ${safeText(reason, [code, state])}; ${CONNECT_AGAIN}`
+}
+
+// ---- the address that a person pastes ----------------------------------------------------------------------------
+
+const { path } = routes.trackerCallback
+const readCallback = createQueryReader(TrackerCallbackQuery)
+const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
+
+/**
+ * Returns the query with which the browser would have called the callback route.
+ *
+ * @param pasted the whole address, or only its query string; a browser on another machine than the service cannot open
+ * the address itself
+ */
+export function readPastedCallback(pasted: string): Result<TrackerCallbackQuery> {
+  const query = parseAddress(pasted.trim())
+  if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
+  const read = readCallback(query)
+  if (!read.ok) return no('invalid', read.error.replace(/^\/query/, '/address'))
+  const { state, code, error } = read.value
+  const isWhole = state !== undefined && (code !== undefined || error !== undefined)
+  return isWhole ? yes(read.value) : no('invalid', `/address: ${EXPECTED}`)
+}
+
+function parseAddress(pasted: string): URLSearchParams | undefined {
+  if (pasted.startsWith('?')) return new URLSearchParams(pasted.replace(/#.*$/s, ''))
+  // Address bars hide the scheme.
+  const address = /^[a-z]+:\/\//i.test(pasted) ? pasted : `http://${pasted}`
+  if (!/^https?:/i.test(address) || !URL.canParse(address)) return undefined
+  const { pathname, searchParams } = new URL(address)
+  return pathname === path ? searchParams : undefined
 }

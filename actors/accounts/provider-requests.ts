@@ -22,17 +22,12 @@ const TOO_MANY_REQUESTS = no(
 
 type ProviderCall<T> = () => Promise<Result<T>> | Result<T>
 
-export interface ProviderRequestsPorts {
-  readonly clock: Pick<Clock, 'after'>
-  readonly log: Log
-}
-
 export class ProviderRequests {
-  readonly #ports: ProviderRequestsPorts
+  readonly #ports: { readonly clock: Pick<Clock, 'after'>; readonly log: Log }
   readonly #open = new Set<(answer: Refused) => void>()
   #isStopped = false
 
-  constructor(ports: ProviderRequestsPorts) {
+  constructor(ports: { readonly clock: Pick<Clock, 'after'>; readonly log: Log }) {
     this.#ports = ports
   }
 

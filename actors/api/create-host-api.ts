@@ -1,37 +1,43 @@
-/**
- * Creates the host API: every call reads what is durable, or sends an event to an actor.
- */
+/** Creates the host API: every call reads what is durable, or sends an event to an actor. */
+import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { isDamagedRecord } from '../../core/damage.ts'
 import type { ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { mayResume } from '../../core/run/permission.ts'
+import { UNFINISHED } from '../../core/run/run-transitions.ts'
 import { chooseRepo } from '../../core/tickets/repo.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ChangesHello } from '../../protocol/dashboard.ts'
-import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
-import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { Run, RunStatus } from '../../protocol/run.ts'
+import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { MemoriesResponse, Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
+import { renderPage } from '../accounts/callback-page.ts'
 import type { HostContext } from '../host-context.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { ModuleList } from '../runtime/module.ts'
-import { createAccountsApi } from './accounts.ts'
-import type { ApiDependencies } from './api-dependencies.ts'
-import { createExplainApi } from './explain.ts'
+import type { ModuleList, ModuleViews } from '../runtime/module.ts'
 import { createFollowUpsApi } from './follow-ups.ts'
 import type { HostApi } from './host-api.ts'
-import { createJoinKeysApi } from './join-keys.ts'
-import { createMemoriesApi } from './memories.ts'
-import { createPullRequestsApi } from './pull-requests.ts'
+import { createPullRequestsApi, toApiResult } from './pull-requests.ts'
 import { createRunsApi } from './runs.ts'
-import { createTerminalsApi } from './terminals.ts'
-import { createTicketsApi } from './tickets.ts'
-import { createWorkersApi } from './workers.ts'
+import { createExplainApi, createTicketsApi } from './tickets.ts'
+import { createJoinKeysApi, createWorkersApi } from './workers.ts'
 
 export interface HostApiOptions {
   readonly context: HostContext
   readonly modules: ModuleList
   readonly health: HealthResponse
+}
+
+/** The dependencies of every group of API calls. */
+export interface ApiDependencies {
+  readonly context: HostContext
+  readonly views: ModuleViews
+  /** Refused while nothing may be changed: the service is stopping, or the disk takes no writes. */
+  readonly mayChange: () => Result<void>
+  /** Resolves once everything up to now is on disk. */
+  readonly whenCommitted: () => Promise<Result<void>>
 }
 
 export function createHostApi({ context, modules, health }: HostApiOptions): HostApi {
@@ -155,7 +161,6 @@ function mayChange({ isOpen, store }: HostContext): Result<void> {
     : no('unavailable', `the disk takes no writes: ${state.reason}`)
 }
 
-const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
 /** A pull request whose state nobody knows yet may be open. */
 const mayHaveOpenPull = ({ prUrl, prState }: Run): boolean =>
@@ -176,9 +181,153 @@ function findReposInUse(
   )
 }
 
+const HELLO_FINISHED_RUNS = 200
+
 /** Every unfinished run and the newest finished ones, newest first. */
 function recentRuns(database: ControlDatabase): Run[] {
   const unfinished = database.runs.list({ status: UNFINISHED })
   const finished = database.runs.list({ status: FINISHED, limit: HELLO_FINISHED_RUNS })
   return [...unfinished, ...finished].sort((a, b) => (a.id < b.id ? 1 : -1))
+}
+
+// ---- accounts ----------------------------------------------------------------------------------------------------
+
+type AccountsApi = Pick<
+  HostApi,
+  | 'changeCredentials'
+  | 'connect'
+  | 'pollCodehost'
+  | 'trackerCallback'
+  | 'pasteTrackerAddress'
+  | 'storage'
+  | 'connectStorage'
+  | 'trackerStatus'
+  | 'trackerProjects'
+>
+
+/**
+ * API calls about credentials, connecting accounts and the bucket. While nothing may be changed nothing may be
+ * connected either, because the credential could not be saved.
+ */
+function createAccountsApi({ views, mayChange }: ApiDependencies): AccountsApi {
+  const { accounts, tracker } = views
+  /** This check comes first, whatever else is wrong. */
+  const ifChangeable = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
+    const may = mayChange()
+    return may.ok ? ask() : may
+  }
+  return {
+    changeCredentials: (request) => ifChangeable(() => accounts.changeCredentials(request)),
+    connect: (provider) => ifChangeable(() => accounts.connect(provider)),
+    async pollCodehost() {
+      const may = mayChange()
+      return may.ok ? accounts.pollCodehost() : { status: 'pending' }
+    },
+    async trackerCallback(query) {
+      const page = await accounts.handleTrackerCallback(query)
+      return { status: page.status, html: renderPage(page) }
+    },
+    pasteTrackerAddress: (address) => ifChangeable(() => accounts.handlePastedCallback(address)),
+    storage: () => accounts.storageStatus(),
+    connectStorage: () => ifChangeable(async () => yes(await accounts.connectStorage())),
+    trackerStatus: () => tracker.status(),
+    async trackerProjects() {
+      if (!tracker.connection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
+      return toApiResult(await tracker.connection.ask((tracker) => tracker.projects()))
+    },
+  }
+}
+
+// ---- memories ----------------------------------------------------------------------------------------------------
+
+/** How long the disk may take to write a change. */
+const CHANGE_MS_MAX = 5_000
+
+type MemoriesApi = Pick<HostApi, 'memories' | 'keepMemory' | 'forgetMemory' | 'clearMemories'>
+
+function createMemoriesApi(api: ApiDependencies): MemoriesApi {
+  const { memories } = api.views
+  return {
+    memories: () => memories.listDurable(),
+    keepMemory: (repo, id) => changeMemories(api, () => memories.keep(repo, id)),
+    forgetMemory: (repo, id) => changeMemories(api, () => memories.forget(repo, id)),
+    clearMemories: (repo) => changeMemories(api, () => memories.clear(repo)),
+  }
+}
+
+/** The specification answers 500 for a change that the disk does not take, which is `failed`. */
+async function changeMemories(
+  { context, views, mayChange, whenCommitted }: ApiDependencies,
+  change: () => Result<void>,
+): Promise<Result<MemoriesResponse>> {
+  const { database } = context.store
+  const may = mayChange()
+  if (!may.ok) return database.state().is === 'ready' ? may : no('failed', may.refusal.message)
+  const changed = change()
+  if (!changed.ok) return changed
+  const committed = await withTimeout(context.clock, CHANGE_MS_MAX, whenCommitted(), 'the disk')
+  if (committed.ok) return yes(views.memories.listDurable())
+  const state = database.state()
+  // The disk had room when the request arrived.
+  return state.is === 'ready'
+    ? committed
+    : no('failed', `${state.reason}; the change is written as soon as the disk accepts it`)
+}
+
+// ---- terminals ---------------------------------------------------------------------------------------------------
+
+type TerminalsApi = Pick<HostApi, 'resumeRun' | 'releaseRun' | 'attachView'>
+
+/**
+ * API calls about the agent's session of a finished run, continued in a terminal. Opening a terminal asks for the same
+ * as resuming, and is refused in the same words.
+ */
+function createTerminalsApi(api: ApiDependencies): TerminalsApi {
+  const { sessions } = api.views.terminals
+  return {
+    resumeRun: (id) => resumeRun(api, id),
+    releaseRun: (id) => releaseRun(api, id),
+    attachView: (id: string, view: ViewSender): ViewReceiver =>
+      sessions.attach(id, view, () => resumeRun(api, id)),
+  }
+}
+
+/** Joining or ending a resumed sandbox changes nothing on disk, so a full disk does not prevent it. */
+const mayJoin = ({ context }: ApiDependencies): Result<void> =>
+  context.isOpen() ? yes(undefined) : no('unavailable', 'the service is stopping')
+
+function latestRun({ views }: ApiDependencies, id: string, may: Result<void>): Result<Run> {
+  if (!may.ok) return may
+  const run = views.runs.latest(id)
+  return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
+}
+
+const showDurable = ({ context, views }: ApiDependencies, run: Run): Run =>
+  views.scheduler.shownRun(context.store.database.runs.get(run.id) ?? run)
+
+async function resumeRun(api: ApiDependencies, id: string): Promise<Result<ResumeRunResponse>> {
+  const { context, views } = api
+  const { sessions, sessionCosts } = views.terminals
+  const booted = sessions.isBooted(id)
+  const asked = latestRun(api, id, booted ? mayJoin(api) : api.mayChange())
+  if (!asked.ok) return asked
+  const run = asked.value
+  const { workerId = '' } = run.sandbox
+  const worker = views.workers.registry.get(workerId)
+  const followUpStarting = views.jobs.followUpReader.isStarting(id)
+  const may = mayResume(run, { now: context.clock.now(), followUpStarting, booted, worker })
+  if (!may.ok) return may
+  if (!booted) sessionCosts.startSession(run, workerId, may.value.sessionId)
+  const done = await sessions.boot({ runId: id, workerId })
+  if (!done.ok) return done
+  const workerName = worker?.name ?? workerId
+  return yes({ run: showDurable(api, run), attach: { kind: 'worker', workerId, workerName } })
+}
+
+/** Answers for every run: whether its sandbox is booted only the worker knows, for example after a restart of the host. */
+async function releaseRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
+  const run = latestRun(api, id, mayJoin(api))
+  if (!run.ok) return run
+  api.views.terminals.sessions.release(id, run.value.sandbox.workerId)
+  return yes(showDurable(api, run.value))
 }

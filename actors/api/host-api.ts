@@ -7,12 +7,12 @@
 import type {
   InspectionReceiver,
   InspectionSession,
+  OutgoingPush,
   ViewReceiver,
   ViewSender,
   WorkerReceiver,
   WorkerSender,
 } from '../../core/connection-ports.ts'
-import type { OutgoingPush } from '../../core/outgoing-push.ts'
 import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
@@ -77,6 +77,10 @@ export interface HostApi {
   // ---- tickets and runs
   /** The eligible tickets, in the order in which they will be queued. */
   tickets(): readonly Ticket[]
+  /** The unfinished run of a ticket. */
+  activeTicketRun(ticketId: string): Run | undefined
+  /** The unfinished run of a ticket, or its newest. */
+  ticketRun(ticketId: string): Run | undefined
   /** Creates a ticket in the tracker and, unless it is to wait, queues its run. */
   createTicket(request: NewTicketRequest): Promise<Result<NewTicketResponse>>
   /** @param ticket the id or the identifier */

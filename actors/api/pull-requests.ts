@@ -6,11 +6,13 @@
  */
 import type { PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { ApiDependencies } from './api-dependencies.ts'
+import type { ApiDependencies } from './create-host-api.ts'
 import type { HostApi } from './host-api.ts'
+
+/** Repositories that are listed at once. */
+const PULL_REPOS_AT_ONCE = 25
 
 type PullRequestsApi = Pick<
   HostApi,
@@ -49,7 +51,8 @@ export function createPullRequestsApi(api: ApiDependencies): PullRequestsApi {
       const connected = pullRequestApi()
       if (!connected.ok) return toApiResult(connected)
       const repos = Object.entries(config().repos).map(([key, { remote }]): MappedRepo => [key, remote])
-      return yes(await listPulls(connected.value, repos))
+      const { pulls, errors } = await listPulls(connected.value, repos)
+      return yes({ pulls: pulls.map((pull) => ({ ...pull, ...openerOf(api, pull) })), errors })
     },
     async pull(repo, number) {
       const target = findPull(api, repo, number)
@@ -58,11 +61,11 @@ export function createPullRequestsApi(api: ApiDependencies): PullRequestsApi {
       const detail = await codeHost.detail(pull)
       if (!detail.ok) return toApiResult(detail)
       api.views.attention.onPullDetail(detail.value)
-      return yes({ repo, remote: pull.remote, ...detail.value })
+      return yes({ repo, remote: pull.remote, ...detail.value, ...openerOf(api, detail.value) })
     },
-    mergePull: (repo, number, { method }) =>
+    mergePull: (repo, number, { method, headSha }) =>
       change(repo, number, async (codeHost, pull) => {
-        const merged = await codeHost.merge(pull, method)
+        const merged = await codeHost.merge(pull, method, headSha)
         return merged.ok ? yes({ merged: true, message: merged.value }) : merged
       }),
     closePull: (repo, number) => change(repo, number, (codeHost, pull) => codeHost.close(pull)),
@@ -76,6 +79,11 @@ export function createPullRequestsApi(api: ApiDependencies): PullRequestsApi {
     resolveThread: (repo, number, request) =>
       change(repo, number, (codeHost, pull) => codeHost.resolveThread(pull, request)),
   }
+}
+
+function openerOf({ views }: ApiDependencies, { url }: Pick<PullFacts, 'url'>): Pick<PullSummary, 'run'> {
+  const run = views.attention.openerOf(url)
+  return run === undefined ? {} : { run }
 }
 
 /** A missing connection is reported first, whatever else is wrong: its cure comes first. */

@@ -14,15 +14,17 @@ import { isTerminal, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { PublishOptions, Run, RunOptions } from '../../protocol/run.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
-import { RUN } from '../runs/run.names.ts'
+import { RUN } from '../runs/run.machine.ts'
 import { requestDiscard } from '../runs/undelivered-discards.ts'
-import type { ApiDependencies } from './api-dependencies.ts'
+import type { ApiDependencies } from './create-host-api.ts'
 import type { ArtifactFile, HostApi, RunEventPage, RunPage } from './host-api.ts'
 import { toApiResult } from './pull-requests.ts'
 
 type RunsApi = Pick<
   HostApi,
   | 'tickets'
+  | 'activeTicketRun'
+  | 'ticketRun'
   | 'runTicket'
   | 'runs'
   | 'run'
@@ -42,6 +44,8 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
   const { views } = api
   return {
     tickets: () => views.tracker.intake.shownTickets(),
+    activeTicketRun: (ticketId) => activeRunOf(api, ticketId),
+    ticketRun: (ticketId) => activeRunOf(api, ticketId) ?? newestRunOf(api, ticketId),
     runTicket: (ticket, options) => runTicket(api, ticket, options),
     runs: (query) => yes(listRuns(api, query)),
     run: (id) => openRun(api, id),
@@ -77,6 +81,21 @@ export const unknownRun = (id: string) => no('unknown', `there is no run ${id}`)
 function showRun(api: ApiDependencies, id: string): Result<Run> {
   const run = durableRun(api, id)
   return run === undefined ? unknownRun(id) : yes(api.views.scheduler.shownRun(run))
+}
+
+function activeRunOf(api: ApiDependencies, ticketId: string): Run | undefined {
+  const id = api.views.runs.activeRunOf(ticketId)
+  if (id === undefined) return undefined
+  const run = readOr(
+    () => durableRun(api, id),
+    () => undefined,
+  )
+  return run === undefined ? undefined : api.views.scheduler.shownRun(run)
+}
+
+function newestRunOf({ context, views }: ApiDependencies, ticketId: string): Run | undefined {
+  const [run] = context.store.database.runs.list({ ticket: ticketId, limit: 1 })
+  return run === undefined ? undefined : views.scheduler.shownRun(run)
 }
 
 async function showCommittedRun(api: ApiDependencies, id: string): Promise<Result<Run>> {
@@ -189,7 +208,7 @@ async function cancelRun(api: ApiDependencies, id: string): Promise<Result<Run>>
   const run = runToChange(api, id)
   if (!run.ok) return run
   const at = api.context.instant()
-  api.views.runs.send(id, { type: 'cancel requested', at, reason: 'cancelled by a person' })
+  api.views.runs.cancel(id, { type: 'cancel requested', at, reason: 'cancelled by a person' })
   return showCommittedRun(api, id)
 }
 

@@ -11,15 +11,14 @@ import {
   nextAttentionChange,
 } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts } from '../../core/attention/facts.ts'
-import type { Cancel, Clock } from '../../core/ports.ts'
-import { ATTENTION_PUSH_MS } from '../../protocol/limits.ts'
-import type { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
+import type { Cancel } from '../../core/ports.ts'
+import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export interface AttentionBroadcastPorts {
-  readonly clock: Clock
-  readonly broadcast: DashboardBroadcast
-  readonly requestCommit: () => void
+/** A changed list is pushed to dashboards at most once in this time. */
+export const ATTENTION_PUSH_MS = 500
+
+export interface AttentionBroadcastPorts extends Pick<HostContext, 'clock' | 'broadcast' | 'requestCommit'> {
   readonly facts: () => AttentionFacts
 }
 

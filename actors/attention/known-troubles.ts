@@ -7,6 +7,7 @@
 import type { UsageLimitEvent } from '../../core/attention/facts.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
+import { defineHostModule } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
@@ -118,3 +119,18 @@ export class KnownTroubles implements CommitParticipant {
     return troubles
   }
 }
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly troubles: KnownTroubles
+  }
+}
+
+/** The troubles module stores what needs a person where no other record says it, for the modules that find it. */
+export const troublesModule = defineHostModule({
+  name: 'troubles',
+  create({ store, requestCommit }) {
+    const troubles = new KnownTroubles({ keyValues: store.database.keyValues, requestCommit })
+    return { view: troubles, participants: [troubles], sizes: () => ({ troubles: troubles.size }) }
+  },
+})

@@ -1,23 +1,23 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
-
-import type { CollectedAttention } from '../../core/attention/collect-attention.ts'
+import { type CollectedAttention, mayNeedAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import { isLoss } from '../../core/damage.ts'
 import type { StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
+import { isTerminal } from '../../core/run/run-transitions.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'
+import type { PullSummary } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { RunContext } from '../runs/run.machine.ts'
-import { RUN } from '../runs/run.names.ts'
+import { RUN } from '../runs/run.machine.ts'
 import type { ModuleViews } from '../runtime/module.ts'
 import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
 import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
-import { CONNECTION, WORKER } from '../workers/worker.names.ts'
+import { CONNECTION, WORKER } from '../workers/worker.machine.ts'
 import { AttentionBroadcast } from './attention-broadcast.ts'
-import { EndedRuns } from './ended-runs.ts'
 import type { Trouble } from './known-troubles.ts'
 import { type DescribedPull, hasTrackerProblem, refusalSubject, TroubleWatch } from './trouble-watch.ts'
 
@@ -27,6 +27,8 @@ export interface AttentionView {
   acknowledge(id: string): Result<void>
   /** Sentences about what keeps the host from its whole work; the same array while nothing changes. */
   degraded(): readonly string[]
+  /** The newest run that worked on a pull request. */
+  openerOf(pullUrl: string): PullOpener | undefined
   /** The code host has described a pull request. */
   onPullDetail(detail: DescribedPull): void
 }
@@ -55,12 +57,12 @@ export const attentionModule = defineHostModule({
       watch.onTracker()
       onChange()
     }
-
     return {
       view: {
         list: () => attentionBroadcast.read(),
         acknowledge: (id) => watch.acknowledge(id, onChange),
         degraded: () => attentionBroadcast.degraded(),
+        openerOf: (pullUrl) => endedRuns.openerOf(pullUrl),
         onPullDetail(detail) {
           if (watch.onPullDetail(detail)) onChange()
         },
@@ -161,9 +163,7 @@ function factsOfViews(
       .filter((damage) => !(isLoss(damage) && troubles.of('acknowledged').has(damage.id)))
       .map((damage) => ({ damage, since: troubles.of('damage').get(damage.id)?.since ?? instant() })),
     credentials: waitingForCredentials(views),
-    unreadable: (['repository', 'pulls', 'follow-up'] as const).flatMap((kind) =>
-      [...troubles.of(kind).values()].map(({ since, reason = '' }) => ({ since, reason })),
-    ),
+    unreadable: unreadableRepositories(views, endedRuns),
     unmapped: unmappedRuns(views),
     unpublished: jobs.publishingRuns.refusedWork().map((work) => ({
       ...work,
@@ -200,6 +200,33 @@ function waitingForCredentials({ scheduler }: NeededViews): AttentionFacts['cred
       : []
   })
 }
+
+function unreadableRepositories(
+  { scheduler, troubles, jobs, runs }: NeededViews,
+  endedRuns: readonly Run[],
+): AttentionFacts['unreadable'] {
+  if (UNREADABLE.every((kind) => troubles.of(kind).size === 0)) return []
+  const queued = [...scheduler.queue.runs()]
+  const readersOf = (kind: (typeof UNREADABLE)[number], subject: string): Readers => {
+    if (kind === 'pulls')
+      return { waiting: [], unfollowed: endedRuns.filter(({ pull }) => pull?.remote === subject) }
+    const followUp = kind === 'follow-up' ? runs.latest(subject) : undefined
+    const needs = (run: Run) => jobs.preparation.needsOf(run)?.subjects.includes(subject) === true
+    const waiting = followUp === undefined ? queued.filter(needs) : [followUp]
+    return { waiting, unfollowed: [] }
+  }
+  return UNREADABLE.flatMap((kind) =>
+    [...troubles.of(kind)].map(([subject, { since, reason = '' }]) => ({
+      since,
+      reason,
+      ...readersOf(kind, subject),
+    })),
+  )
+}
+
+const UNREADABLE = ['repository', 'pulls', 'follow-up'] as const
+
+type Readers = Pick<AttentionFacts['unreadable'][number], 'waiting' | 'unfollowed'>
 
 function unmappedRuns({ scheduler, jobs }: NeededViews): AttentionFacts['unmapped'] {
   return [...scheduler.queue.runs()].flatMap((run) => {
@@ -244,4 +271,64 @@ function awayWorkers({ workers, runs, scheduler, troubles, jobs }: NeededViews):
       },
     ]
   })
+}
+
+// ---- runs that have ended ----------------------------------------------------------------------------------------
+
+type PullOpener = NonNullable<PullSummary['run']>
+
+/**
+ * EndedRuns keeps the newest run of each ticket while it has ended and may need a person, and the newest run of each pull
+ * request.
+ *
+ * A ticket with a newer run, or with a run that is queued again, is left out. The number of runs is bounded: the runs
+ * that ended first are dropped.
+ */
+export class EndedRuns {
+  /** By ticket id, the one that changed first in front. */
+  readonly #runs = new Map<string, Run>()
+  /** By the address of a pull request. */
+  readonly #openers = new Map<string, PullOpener>()
+
+  /** @param newestFirst runs with an actor and without */
+  load(newestFirst: readonly Run[]): void {
+    for (const run of newestFirst.toReversed()) this.#noteOpener(run)
+    const seen = new Set<string>()
+    const newest = newestFirst.filter(({ ticket }) => !seen.has(ticket.id) && seen.add(ticket.id))
+    for (const run of newest.toReversed()) this.update(run)
+  }
+
+  /** A run that has not ended takes the place of the earlier runs of its ticket. */
+  update(run: Run): void {
+    this.#noteOpener(run)
+    const known = this.#runs.get(run.ticket.id)
+    // The record of an older run may still change, because its pull request is polled.
+    if (known !== undefined && known.id > run.id && isTerminal(run.status)) return
+    this.#runs.delete(run.ticket.id)
+    if (!mayNeedAttention(run)) return
+    this.#runs.set(run.ticket.id, run)
+    const [oldest] = this.#runs.keys()
+    if (oldest !== undefined && this.#runs.size > ATTENTION_RUNS_MAX) this.#runs.delete(oldest)
+  }
+
+  /** The run is looked for among the newest runs. */
+  openerOf(pullUrl: string): PullOpener | undefined {
+    return this.#openers.get(pullUrl)
+  }
+
+  #noteOpener({ id, prUrl, ticket }: Run): void {
+    if (prUrl === undefined || (this.#openers.get(prUrl)?.id ?? '') > id) return
+    this.#openers.delete(prUrl)
+    this.#openers.set(prUrl, { id, ticket: ticket.identifier })
+    const [oldest] = this.#openers.keys()
+    if (oldest !== undefined && this.#openers.size > ATTENTION_RUNS_MAX) this.#openers.delete(oldest)
+  }
+
+  all(): readonly Run[] {
+    return [...this.#runs.values()]
+  }
+
+  get size(): number {
+    return this.#runs.size + this.#openers.size
+  }
 }

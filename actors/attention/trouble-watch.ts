@@ -6,7 +6,7 @@
  */
 import { itemIdOf } from '../../core/attention/collect-attention.ts'
 import { damageText } from '../../core/damage.ts'
-import type { Cancel, ControlDatabase, Log } from '../../core/ports.ts'
+import type { Cancel, ControlDatabase } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
@@ -17,17 +17,17 @@ import { truncate } from '../../core/safe-text.ts'
 import { verdictOf } from '../../protocol/pull-concerns.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
-import { RUN } from '../runs/run.names.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import { RUN } from '../runs/run.machine.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { ConnectionContext } from '../workers/connection.machine.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { KnownTroubles } from './known-troubles.ts'
 
-export interface TroubleWatchPorts {
+export interface TroubleWatchPorts extends Pick<HostContext, 'system' | 'instant' | 'isOpen' | 'log'> {
   readonly troubles: KnownTroubles
   readonly store: { readonly database: Pick<ControlDatabase, 'damage' | 'state' | 'onState'> }
-  readonly system: Pick<ActorSystem, 'keys' | 'peek'>
   readonly tracker: { status(): TrackerStatus }
   /** Finished work that can't be published. */
   readonly refusedWork: () => readonly RefusedWork[]
@@ -35,10 +35,6 @@ export interface TroubleWatchPorts {
   readonly workerOf: (id: string) => Pick<EnrolledWorker, 'online'> | undefined
   /** Whether a sandbox of the worker holds finished work, or may come to hold it. */
   readonly mayHoldWork: (workerId: string) => boolean
-  readonly instant: () => string
-  /** False while the host stops. */
-  readonly isOpen: () => boolean
-  readonly log: Log
 }
 
 export type DescribedPull = Pick<

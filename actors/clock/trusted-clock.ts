@@ -5,18 +5,15 @@
  * The clock is compared every minute, and stored every hour, so that the next start can compare as well. Workers on
  * other machines say their time with each heartbeat.
  */
-import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
+import type { Cancel, ControlDatabase } from '../../core/ports.ts'
 import { type ClockFault, type ClockMemory, judgeClock } from '../../core/trusted-clock.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection } from '../runtime/stored-collection.ts'
 
-export interface TrustedClockPorts {
-  readonly clock: Clock
-  /** Milliseconds that also pass while the machine sleeps. */
-  readonly elapsedMs: () => number
-  readonly log: Log
+export interface TrustedClockPorts
+  extends Pick<HostContext, 'clock' | 'elapsedMs' | 'log' | 'requestCommit'> {
   readonly database: Pick<ControlDatabase, 'keyValues' | 'runs'>
-  readonly requestCommit: () => void
 }
 
 /** The readings of the wall clock as they are on disk. */
@@ -135,6 +132,8 @@ export class TrustedClock implements CommitParticipant {
   }
 
   #restore(): ClockMemory | undefined {
+    // The clock counts as wrong until something confirms it: nobody knows what contradicted it before.
+    if (this.#stored.damageOf(KEY) !== undefined) return { good: { wall: 0 } }
     const stored = this.#stored.get(KEY)
     if (stored === undefined) return this.#newestRecord()
     const { good, doubted } = stored
@@ -150,3 +149,24 @@ export class TrustedClock implements CommitParticipant {
     return { good: { wall: Date.parse(newest.finishedAt ?? newest.createdAt) } }
   }
 }
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly trustedClock: TrustedClock
+  }
+}
+
+/** The clock module judges the host's wall clock before anything that can't be made again is deleted by it. */
+export const trustedClockModule = defineHostModule({
+  name: 'trustedClock',
+  create(context) {
+    const trustedClock = new TrustedClock({ ...context, database: context.store.database })
+    return {
+      view: trustedClock,
+      participants: [trustedClock],
+      start: () => trustedClock.start(),
+      stop: () => trustedClock.stop(),
+      sizes: () => ({ workerTimes: trustedClock.size }),
+    }
+  },
+})

@@ -5,14 +5,16 @@
 import { isTakenOver } from '../../core/owner.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
-import { createDaemonContext } from './create-daemon-context.ts'
+import type { ModuleList } from '../runtime/module.ts'
 import type { DaemonEvent } from './daemon.machine.ts'
 import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
-import type { DaemonContext } from './daemon-context.ts'
-import type { Daemon, DaemonDependencies, DaemonEnd, DaemonStatus } from './daemon-dependencies.ts'
+import type { Daemon, DaemonContext, DaemonDependencies, DaemonEnd, DaemonStatus } from './daemon-context.ts'
 import type { HostConnectionContext } from './host-connection.machine.ts'
+import { HostSender } from './host-sender.ts'
 import { daemonModules } from './modules.ts'
+import { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 const STATUS_STATES: Readonly<Record<string, DaemonStatus['state']>> = {
   serving: 'serving',
@@ -120,5 +122,37 @@ function readStatus(
     ...(workerId === undefined ? {} : { workerId }),
     ...(connection?.trouble == null || isUp ? {} : { trouble: connection.trouble }),
     executions: modules.views.executions.executions.status(),
+  }
+}
+
+/** Creates the context that every module of the worker daemon receives. */
+export function createDaemonContext(
+  dependencies: DaemonDependencies,
+  finish: DaemonContext['finish'],
+  system: ActorSystem,
+  modules: () => ModuleList,
+): DaemonContext {
+  const { clock, database, identity, capabilities, concurrency, version, once } = dependencies
+  const timers = new SleepAwareTimers(clock, (key, name) => modules().onTimer(key, name))
+  return {
+    ...dependencies,
+    system,
+    timers,
+    hostSender: new HostSender({ timers, identity, maySend: () => !isTakenOver(database.state()) }),
+    capabilities: {
+      ...capabilities,
+      publish: true,
+      holdsKeys: true,
+      // A worker for one run leaves no sandbox.
+      continuesSessions: once !== true,
+      maxConcurrency: concurrency,
+      version,
+      ...(once === true ? { once } : {}),
+    },
+    storeState: () => database.state(),
+    requestCommit: () => system.requestCommit(),
+    publish: (change) => modules().onViewChange(change),
+    isServing: () => system.peek(DAEMON, DAEMON)?.value === 'serving',
+    finish,
   }
 }

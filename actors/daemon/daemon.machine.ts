@@ -9,7 +9,7 @@ import { interruptionError } from '../../core/run/interruption.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
-import type { DaemonEnd } from './daemon-dependencies.ts'
+import type { DaemonEnd } from './daemon-context.ts'
 
 export interface DaemonMachineContext {
   readonly end: DaemonEnd

@@ -6,20 +6,19 @@
  * lost meanwhile, or when the answer would be too late because this process was suspended: the host has then given the
  * run to another worker, and this worker must not start it.
  */
-import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
-import type { Clock, Log, StoreState } from '../../core/ports.ts'
+import type { Clock, Log } from '../../core/ports.ts'
 import { truncate } from '../../core/safe-text.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import type { Executions } from './executions.ts'
-import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 
-export interface DispatchAdmissionPorts {
+export interface DispatchAdmissionPorts extends Pick<DaemonContext, 'hostSender' | 'storeState'> {
   readonly clock: Clock
   readonly log: Log
-  readonly hostSender: HostSender
   readonly executions: Executions
   readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
   readonly executor: Pick<Executor, 'refusalOf'>
@@ -30,7 +29,6 @@ export interface DispatchAdmissionPorts {
   readonly once?: boolean
   /** An execution begins. */
   readonly onBegun: () => void
-  readonly storeState: () => StoreState
 }
 
 /** Half of the time for the answer; the rest is for the commit and the network. */
@@ -143,7 +141,7 @@ export class DispatchAdmission {
     try {
       return await this.#askExecutor(job)
     } catch (error) {
-      return `sandbox: the worker could not check the run: ${isNativeError(error) ? error.message : String(error)}`
+      return `sandbox: the worker could not check the run: ${messageOf(error)}`
     }
   }
 

@@ -4,31 +4,26 @@
  * However an execution ends, `finish` collects its outputs, and its processes are confirmed gone (or 60 seconds have
  * passed) before `onEnded`. Phases promise not to reject; a rejection all the same fails only its own run.
  */
-import { isNativeError } from 'node:util/types'
-import { failedOutcome } from '../../core/daemon/outcome.ts'
+import { failedOutcome, joinStopRequests } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Execution, Progress, StopRequest } from '../../core/daemon/ports.ts'
-import { joinStopRequests } from '../../core/daemon/stop-request.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 
 export interface ExecutionHandlePorts {
   readonly clock: Pick<Clock, 'after'>
-  /** Resolves when everything that was reported so far is on disk. */
-  readonly whenStored: () => Promise<void>
   readonly log: Log
   readonly onPrepared: (progress: Progress) => void
   readonly onPrepareFailed: (refusal: Refusal) => void
   readonly onAgentEnded: (agent: AgentOutcome) => void
   readonly onEnded: (outcome: RunOutcome) => void
   /** Every process of the execution is gone: called once, maybe long after `onEnded`. */
-  readonly onGone: () => void
+  readonly onGone: (leavesNothing: boolean) => void
 }
 
 /** `onEnded` waits at most this long for the processes to exit. */
 const CONFIRM_GONE_MS_MAX = 60_000
-/** A full disk must not keep the processes of an execution from being confirmed gone. */
-const STORED_MS_MAX = 2_000
 
 export class ExecutionHandle {
   readonly #leaseId: string
@@ -90,14 +85,11 @@ export class ExecutionHandle {
     if (this.#isEnding) return
     this.#isEnding = true
     const outcome = await this.#runPhase(() => this.#execution.finish(agent), failedOutcome)
-    // The sandbox of an abandoned execution is deleted next, and its costs could not be read again.
-    if (this.#stopOrder?.leaseLost === true)
-      await waitAtMost(this.#ports.clock, STORED_MS_MAX, this.#ports.whenStored())
     const gone = this.#confirmGone()
     await waitAtMost(this.#ports.clock, CONFIRM_GONE_MS_MAX, gone)
     this.#ports.onEnded(outcome)
     await gone
-    this.#ports.onGone()
+    this.#ports.onGone(this.#isGone && this.#execution.leavesNothing === true)
   }
 
   async #confirmGone(): Promise<void> {
@@ -118,7 +110,7 @@ export class ExecutionHandle {
       return await run()
     } catch (error) {
       this.#ports.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution failed')
-      return onError(`internal error: ${isNativeError(error) ? error.message : String(error)}`)
+      return onError(`internal error: ${messageOf(error)}`)
     } finally {
       this.#isPhaseRunning = false
     }

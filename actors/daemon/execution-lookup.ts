@@ -15,6 +15,11 @@ export class ExecutionLookup {
     this.#system = system
   }
 
+  /** The daemon has ended: executions are unknown here, and their ends do not reach the disk. */
+  get isStopped(): boolean {
+    return this.#system.isStopped
+  }
+
   all(): ExecutionView[] {
     return [...this.#system.keys(EXECUTION)].flatMap((leaseId) => this.find(leaseId) ?? [])
   }

@@ -4,14 +4,22 @@
  * Jobs and their secrets are kept in memory here until the execution starts, and nowhere else. A run is started,
  * recovered or discarded only while nothing else on this machine works on the same run.
  */
-import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
-import type { AgentOutcome, ExecutionReport, Executor, StopRequest } from '../../core/daemon/ports.ts'
+import type {
+  AgentOutcome,
+  ExecutionReport,
+  Executor,
+  RecoveredOutputs,
+  StopRequest,
+} from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
+import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job } from '../../protocol/frames.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import { type ExecutionContext, isLeaseLost } from './execution.machine.ts'
 import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
-import { recoverOutputs } from './execution-recovery.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import { fitOutcome, type Reports } from './reports.ts'
 import type { UnstoredEnds } from './unstored-ends.ts'
@@ -24,7 +32,6 @@ export interface ExecutionRunnerPorts {
   readonly reports: Reports
   readonly outbox: FrameOutbox
   readonly unstoredEnds: UnstoredEnds
-  readonly whenStored: ExecutionHandlePorts['whenStored']
   /** Called when the processes of an execution are gone. */
   readonly onChange: () => void
 }
@@ -37,7 +44,7 @@ export class ExecutionRunner {
   readonly #occupied = new Map<string, string>()
   /** Accepted leases that wait until an older execution of their run is gone. */
   readonly #waiting = new Set<string>()
-  /** Runs to discard when no process of them is left and their ends are on disk. */
+  /** Runs whose sandboxes go when no process of them is left and their ends are on disk. */
   readonly #discards = new Set<string>()
 
   constructor(ports: ExecutionRunnerPorts) {
@@ -107,6 +114,8 @@ export class ExecutionRunner {
       const handle = new ExecutionHandle(leaseId, execution, this.#callbacks(leaseId))
       this.#handles.set(leaseId, handle)
       this.#occupied.set(leaseId, fields.runId)
+      // This execution decides what becomes of the sandbox now.
+      this.#discards.delete(fields.runId)
       handle.prepare()
     } catch (error) {
       log.error({ lease: leaseId, reason: messageOf(error) }, 'could not start an execution')
@@ -148,10 +157,9 @@ export class ExecutionRunner {
   }
 
   #callbacks(leaseId: string): ExecutionHandlePorts {
-    const { clock, lookup, log, reports, whenStored } = this.#ports
+    const { clock, lookup, log, reports } = this.#ports
     return {
       clock,
-      whenStored,
       log,
       onPrepared: (progress) => {
         reports.recordProgress(leaseId, progress)
@@ -168,22 +176,23 @@ export class ExecutionRunner {
         reports.endLog(leaseId, new Date(clock.now()).toISOString())
         lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(outcome) })
       },
-      onGone: () => {
+      onGone: (leavesNothing) => {
         this.#handles.delete(leaseId)
+        const runId = this.#occupied.get(leaseId)
+        if (leavesNothing && runId !== undefined) this.#discards.add(runId)
         this.#onGone(leaseId)
       },
     }
   }
 
   #onGone(leaseId: string): void {
-    const runId = this.#occupied.get(leaseId)
     this.#occupied.delete(leaseId)
     this.#releaseWaiting()
     this.#ports.onChange()
-    if (runId !== undefined && !this.isOccupied(runId) && this.#discards.delete(runId)) this.discard(runId)
+    this.discardStored()
   }
 
-  // ---- outputs and sandboxes ------------------------------------------------------------------------------------------------
+  // ---- outputs and sandboxes -------------------------------------------------------------------------------------
 
   async recover(leaseId: string): Promise<void> {
     const fields = this.#ports.lookup.fieldsOf(leaseId)
@@ -198,21 +207,34 @@ export class ExecutionRunner {
    * execution has spent is read there once more if the daemon dies, so the sandbox stays until the end is on disk.
    */
   discard(runId: string): void {
-    const all = this.#ports.lookup.all().filter(({ fields }) => fields.runId === runId)
-    const states = new Set(all.map(({ state }) => state))
-    if ([...states].some((state) => !DISCARDABLE.has(state)))
+    if (this.#statesOf(runId).some((state) => !DISCARDABLE.has(state)))
       this.#ports.log.warn(
         { run: runId },
         'the host asked to discard a run that is executing; its sandbox stays',
       )
-    else if (this.isOccupied(runId) || states.has('recovering') || this.#ports.unstoredEnds.has(runId))
+    else {
       this.#discards.add(runId)
-    else void this.#discardNow(runId)
+      this.discardStored()
+    }
   }
 
-  /** Discards the runs that have waited until their ends were on disk. */
+  /**
+   * Discards the sandboxes that have waited until the ends of their executions were on disk. After the daemon's end they
+   * stay; the host asks again at the next registration.
+   */
   discardStored(): void {
-    for (const runId of [...this.#discards]) if (this.#discards.delete(runId)) this.discard(runId)
+    if (this.#ports.lookup.isStopped) return
+    for (const runId of [...this.#discards]) {
+      const isUnfinished = this.#statesOf(runId).some((state) => state !== 'finished')
+      if (isUnfinished || this.isOccupied(runId) || this.#ports.unstoredEnds.has(runId)) continue
+      this.#discards.delete(runId)
+      void this.#discardNow(runId)
+    }
+  }
+
+  #statesOf(runId: string): string[] {
+    const all = this.#ports.lookup.all()
+    return all.flatMap(({ fields, state }) => (fields.runId === runId ? [state] : []))
   }
 
   async #discardNow(runId: string): Promise<void> {
@@ -227,4 +249,49 @@ export class ExecutionRunner {
 /** The states of an execution that needs its sandbox no more, or only to recover what it has left. */
 const DISCARDABLE: ReadonlySet<string> = new Set(['finished', 'abandoned', 'recovering'])
 
-const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
+// ---- recovery ----------------------------------------------------------------------------------------------------
+
+interface RecoveryPorts {
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: Log
+  readonly executor: Pick<Executor, 'recover'>
+  readonly lookup: ExecutionLookup
+  readonly outbox: FrameOutbox
+}
+
+/** Reports what an execution has left behind whose daemon died: its sandbox, its usage and its costs. */
+async function recoverOutputs(fields: ExecutionContext, ports: RecoveryPorts): Promise<void> {
+  const { leaseId } = fields
+  const { sandbox, costs = [], usage = [] } = await readOutputs(fields, ports)
+  for (const snapshot of usage) ports.outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
+  // Costs that were reported before the daemon died are in the stored execution already.
+  if (fields.costs.length === 0 && costs.length > 0) reportCosts(leaseId, costs, ports)
+  ports.lookup.send(leaseId, { type: 'recovered', sandbox })
+}
+
+async function readOutputs(
+  fields: ExecutionContext,
+  { executor, log }: RecoveryPorts,
+): Promise<RecoveredOutputs> {
+  const { leaseId, runId, progress, retentionHours } = fields
+  const ended = { leaseId, runId, isLeaseLost: isLeaseLost(fields) }
+  try {
+    const recovered = await executor.recover(ended, progress, retentionHours)
+    const { sandbox } = recovered
+    if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
+  } catch (error) {
+    const reason = messageOf(error)
+    log.error({ run: runId, reason }, 'could not recover the outputs of a run')
+  }
+  return {}
+}
+
+function reportCosts(
+  leaseId: string,
+  costs: readonly CostEntry[],
+  { clock, lookup, outbox }: RecoveryPorts,
+): void {
+  const event = { type: 'cost', at: new Date(clock.now()).toISOString() } as const
+  for (const entry of costs) outbox.addReport(leaseId, { is: 'event', event: { ...event, entry } }, '')
+  lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
+}

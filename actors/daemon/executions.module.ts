@@ -72,7 +72,6 @@ export const executionsModule = defineDaemonModule({
       reports,
       outbox,
       unstoredEnds,
-      whenStored: () => system.settled(),
       onChange,
     })
     const ports = { lookup, outbox, reports, runner, settlements, unstoredEnds, onChange }

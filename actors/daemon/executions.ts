@@ -12,10 +12,10 @@
 import type { StopRequest } from '../../core/daemon/ports.ts'
 import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
-import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS, LAST_PUBLISH_MS_MAX } from '../../protocol/limits.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
-import type { ExecutionStatus } from './daemon-dependencies.ts'
+import type { DaemonContext, ExecutionStatus } from './daemon-context.ts'
 import {
   type ExecutionContext,
   type ExecutionEffect,
@@ -26,16 +26,14 @@ import type { ExecutionLookup } from './execution-lookup.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import { GivenUpClaims } from './given-up-claims.ts'
-import type { HostSender } from './host-sender.ts'
 import type { Reports } from './reports.ts'
 import type { Settlements } from './settlements.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 import type { UnstoredEnds } from './unstored-ends.ts'
 
-export interface ExecutionPorts {
-  readonly system: ActorSystem
-  readonly timers: SleepAwareTimers
-  readonly hostSender: HostSender
+/** How long a worker that is being stopped publishes what agents have finished: less than its host waits for its end. */
+export const LAST_PUBLISH_MS_MAX = 2_500
+
+export interface ExecutionPorts extends Pick<DaemonContext, 'system' | 'timers' | 'hostSender'> {
   readonly lookup: ExecutionLookup
   readonly outbox: FrameOutbox
   readonly reports: Reports
@@ -120,9 +118,10 @@ export class Executions {
     }))
   }
 
-  /** Whether outputs of this run are still to be collected or recovered. */
+  /** Whether outputs of this run are, or may be, still to be collected or recovered. */
   claimsRun(runId: string): boolean {
     const { lookup, unstoredEnds } = this.#ports
+    if (lookup.isStopped) return true
     const isUnfinished = lookup
       .all()
       .some(({ fields, state }) => fields.runId === runId && state !== 'finished')
@@ -204,8 +203,9 @@ export class Executions {
     const until = Math.max(before, since + remainingMs * WORKER_TERM_SHARE)
     this.#terms.set(leaseId, { until, expiresAt })
     if (since >= (this.#unconfirmedSince.get(leaseId) ?? Number.POSITIVE_INFINITY)) this.#start(leaseId)
-    // A finished execution does not expire: only its report is left, and there is nothing to stop.
-    if (state !== 'finished' && until > before) this.#ports.timers.at(timerKey(leaseId), 'expiry', until)
+    // After its end an execution does not expire: only its report is left, and there is nothing to stop.
+    const hasEnded = state === 'recovering' || state === 'finished'
+    if (!hasEnded && until > before) this.#ports.timers.at(timerKey(leaseId), 'expiry', until)
   }
 
   /** Nothing happens for a lease that this worker does not have. */

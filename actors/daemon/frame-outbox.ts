@@ -6,7 +6,6 @@
  * again what follows it, once. The unsent backlog is limited and shared between the leases in turn, so that an answer
  * the host waits for never queues behind minutes of log.
  */
-
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import { readOr } from '../../core/damage.ts'
 import {
@@ -16,7 +15,7 @@ import {
   type Sendable,
   type StoredFrame,
 } from '../../core/lease/outbox.ts'
-import type { KeyList, KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
+import type { KeyList, KeyValues, Log, Write } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
@@ -33,16 +32,13 @@ import {
 } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import type { HostSender } from './host-sender.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
-export interface FrameOutboxPorts {
+export interface FrameOutboxPorts
+  extends Pick<DaemonContext, 'storeState' | 'timers' | 'hostSender' | 'requestCommit'> {
   readonly keyValues: KeyValues & KeyList
-  readonly storeState: () => StoreState
   readonly log: Log
-  readonly timers: SleepAwareTimers
-  readonly hostSender: HostSender
-  readonly requestCommit: () => void
 }
 
 /** The most bytes that may wait unsent in the socket. */
@@ -126,10 +122,12 @@ export class FrameOutbox implements CommitParticipant {
     if (lease !== undefined && this.#ports.hostSender.isUp) lease.sentSeq = 0
   }
 
-  /** The host accepts frames of this lease no more. */
+  /** The host accepts frames of this lease no more, so nothing waits for its acknowledgements. */
   stopSending(leaseId: string): void {
     const lease = this.#leases.get(leaseId)
-    if (lease !== undefined) lease.sentSeq = undefined
+    if (lease === undefined) return
+    lease.sentSeq = undefined
+    this.#releaseWaiters(lease)
   }
 
   /** The lease has ended: its frames are deleted from disk together with its actor. */

@@ -8,7 +8,7 @@ import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
-import type { DaemonEnd } from './daemon-dependencies.ts'
+import type { DaemonEnd } from './daemon-context.ts'
 
 export interface HostConnectionContext {
   /** Failed connections in a row. */

@@ -5,7 +5,6 @@
  * `cancel` and `revoked`. Secrets pass through and are stored only by the `Identity`. All frames that do not concern the
  * connection itself go to the frame router.
  */
-import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
 import type {
   ConnectionListener,
@@ -31,21 +30,19 @@ import {
   WORKER_HEARTBEAT_MS,
   WORKER_HOST_SILENCE_MS,
 } from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
-import type { DaemonEnd } from './daemon-dependencies.ts'
+import type { DaemonContext, DaemonEnd } from './daemon-context.ts'
 import type { HostClock } from './host-clock.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
 import type { HostFrameRouter } from './host-frame-router.ts'
-import type { HostSender, HostSession } from './host-sender.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
+import type { HostSession } from './host-sender.ts'
 
-export interface HostConnectionPorts {
-  readonly timers: SleepAwareTimers
+export interface HostConnectionPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
   readonly random: RandomSource
   readonly log: Log
   readonly dialer: Dialer
   readonly identity: WorkerIdentity
-  readonly hostSender: HostSender
   readonly hostClock: HostClock
   readonly name: string
   readonly capabilities: () => WorkerCapabilities
@@ -475,5 +472,3 @@ const NOT_PAIRED: DaemonEnd = {
   detail:
     'this machine is not paired; make a token on the host (switchyard workers pair) and name its file as --token-file, or name the file of a join key as --join-key-file',
 }
-
-const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

@@ -2,22 +2,19 @@
 import type { Log, Meters } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import type { DispatchAdmission } from './dispatch-admission.ts'
 import type { ExecutionRunner } from './execution-runner.ts'
 import type { Executions } from './executions.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
 import type { HostClock } from './host-clock.ts'
-import type { HostSender } from './host-sender.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 import type { Settlements } from './settlements.ts'
 import type { SharedActors } from './shared-actors.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
-export interface HostFrameRouterPorts {
+export interface HostFrameRouterPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
   readonly log: Log
   readonly meters: Meters
-  readonly timers: SleepAwareTimers
-  readonly hostSender: HostSender
   readonly hostClock: HostClock
   /** The ages of sandboxes are judged differently from now on. */
   readonly onTimeChange: () => void

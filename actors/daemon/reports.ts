@@ -4,19 +4,17 @@
  * The log of an execution is split into events and limited to its budget before it reaches the outbox.
  * Everything is checked before it is stored, because an unreadable snapshot would leave its run without a report.
  */
-import { isNativeError } from 'node:util/types'
 import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
-import { executionLogBytes, logBudget } from '../../core/run/log-budget.ts'
-import { LogLimiter } from '../../core/run/log-limiter.ts'
-import { splitLogEvent } from '../../core/run/split-log-event.ts'
+import { executionLogBytes, LogLimiter, logBudget, splitLogEvent } from '../../core/run/log-budget.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import { fitFrame } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type Job, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import { isLeaseLost } from './execution.machine.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
@@ -79,7 +77,7 @@ export class Reports {
     try {
       this.#addReport(leaseId, report)
     } catch (error) {
-      const reason = isNativeError(error) ? error.message : String(error)
+      const reason = messageOf(error)
       this.#ports.log.error(
         { lease: leaseId, is: report.is, reason },
         'could not process a report of an execution',

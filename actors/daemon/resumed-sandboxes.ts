@@ -5,32 +5,27 @@
  * for a booted sandbox is answered at once; a request during closing boots it again afterwards. The usage of a session
  * is sent when its sandbox closes, best effort: it belongs to no lease, so the outbox does not keep it.
  */
-import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
-import { formatBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import type { BootedSandbox, CreateScreen, TerminalSize } from '../../core/daemon/terminal.ts'
+import { formatBootRefusal } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import { RESUMED_SANDBOX } from './daemon.names.ts'
-import type { HostSender } from './host-sender.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import type {
   ResumedSandboxEffect,
   ResumedSandboxEvent,
   ResumedSandboxWait,
 } from './resumed-sandbox.machine.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 import { type SessionEnding, TerminalBroadcast } from './terminal-broadcast.ts'
 
-export interface ResumedSandboxesPorts {
+export interface ResumedSandboxesPorts extends Pick<DaemonContext, 'timers' | 'hostSender' | 'system'> {
   readonly log: Log
-  readonly timers: SleepAwareTimers
-  readonly hostSender: HostSender
-  readonly system: ActorSystem
   readonly executor: Pick<Executor, 'boot'>
   readonly makeScreen: CreateScreen
   /** Why the sandbox of this run may not be booted now; undefined: it may. */
@@ -438,5 +433,3 @@ const TERMINAL_TIMER = `${RESUMED_SANDBOX_TIMER}shown `
 const waitTimerKey = (runId: string): string => `${WAIT_TIMER}${runId}`
 const endingTimerKey = (runId: string): string => `${ENDING_TIMER}${runId}`
 const terminalTimerKey = (runId: string): string => `${TERMINAL_TIMER}${runId}`
-
-const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

@@ -8,7 +8,6 @@
 import type { Log } from '../../core/ports.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
-import { SETTLEMENTS_KEPT_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import {
   StoredCollection,
@@ -16,6 +15,9 @@ import {
   type WrittenValues,
 } from '../runtime/stored-collection.ts'
 import type { HostSender } from './host-sender.ts'
+
+/** Executions whose costs a worker keeps for a host that does not acknowledge them. */
+const SETTLEMENTS_KEPT_MAX = 256
 
 export interface SettlementsPorts extends StoredCollectionPorts {
   readonly log: Log

@@ -9,7 +9,7 @@ import { INSPECT_COLLECT_MS, SHARED_ACTORS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { LiveActor } from '../runtime/live-actor.ts'
 import { statePath } from '../runtime/snapshot-codec.ts'
-import type { SystemObserver } from '../runtime/system-observer.ts'
+import type { SystemObserver } from '../runtime/transition-output.ts'
 
 export interface SharedActorsPorts {
   readonly clock: Pick<Clock, 'after'>

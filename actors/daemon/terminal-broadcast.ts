@@ -5,28 +5,25 @@
  * contains exactly what was printed before. The session is paused when its output cannot be drawn and sent fast enough,
  * so a flood waits in the session, not in memory. The terminal has the size of the view that typed last.
  */
-import { isNativeError } from 'node:util/types'
-import type {
-  BootedSandbox,
-  CreateScreen,
-  Screen,
-  TerminalSession,
-  TerminalSize,
+import {
+  type BootedSandbox,
+  type CreateScreen,
+  type Screen,
+  splitTerminalData,
+  type TerminalSession,
+  type TerminalSize,
 } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
+import { TokenBucket } from '../../core/token-bucket.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import type { HostSender } from './host-sender.ts'
-import type { SleepAwareTimers } from './sleep-aware-timers.ts'
-import { type EncodedChunk, encodeChunks } from './terminal-frames.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import { TerminalOutputFilter } from './terminal-output-filter.ts'
-import { TokenBucket } from './token-bucket.ts'
 
-export interface TerminalBroadcastPorts {
+export interface TerminalBroadcastPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
   /** The timer key of this terminal. */
   readonly key: string
-  readonly timers: SleepAwareTimers
-  readonly hostSender: HostSender
   readonly log: Log
   readonly makeScreen: CreateScreen
   /** Called when the session's process has ended and every view has been informed. */
@@ -320,7 +317,7 @@ export class TerminalBroadcast {
     try {
       await this.#screen.write(output)
     } catch (error) {
-      const reason = isNativeError(error) ? error.message : String(error)
+      const reason = messageOf(error)
       this.#ports.log.error({ reason }, 'could not draw output on the virtual terminal')
     }
     this.#undrawnChars -= output.length
@@ -368,3 +365,11 @@ export class TerminalBroadcast {
 }
 
 const sameSize = (a: TerminalSize, b: TerminalSize): boolean => a.cols === b.cols && a.rows === b.rows
+
+/** The data of one frame, as a JSON string. */
+type EncodedChunk = string
+
+/** Splits terminal output into the data of frames, encoded once for all views. */
+function encodeChunks(data: string): EncodedChunk[] {
+  return splitTerminalData(data).map((piece) => JSON.stringify(piece))
+}

@@ -35,10 +35,10 @@ const NOT_DRAWING = new RegExp(
   'g',
 )
 /** An escape sequence at the end that the next chunk may complete. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are control characters
 const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|[ -/]*)$/
 /** The end of a string, or a character that aborts it. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are control characters
 const STRING_END = /[\x07\x18\x1a\x9c]|\x1b\\?/g
 
 export class TerminalOutputFilter {

@@ -5,11 +5,13 @@
  * next turns, so that they do not delay the process's other work. When too many wait, they are sent at once: the
  * queue stays limited. A listener that throws does not keep the others from receiving the push.
  */
-
-import type { OutgoingPush } from '../../core/outgoing-push.ts'
+import type { OutgoingPush } from '../../core/connection-ports.ts'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../protocol/limits.ts'
-import { BUG_MESSAGES } from '../runtime/bug-messages.ts'
+import { BUG_MESSAGES } from '../runtime/commit-loop.ts'
+
+/** Bytes of pushes in one turn of the event loop, and of those that may wait for the next turns. */
+export const PUSH_TURN_BYTES_MAX = 1024 * 1024
+export const PUSH_WAITING_BYTES_MAX = 32 * 1024 * 1024
 
 /** The bytes that a push counts besides its JSON. */
 const PUSH_BYTES_MIN = 256

@@ -5,16 +5,23 @@
  * A record holds references to the states of its actor, which never change. It is converted to what people may see
  * only when it is sent to somebody who follows the actor.
  */
-import type { AnyMachineSnapshot, EventObject } from 'xstate'
-import { changedFields, shortName, showFields } from '../../core/inspection/shown-fields.ts'
+import type { AnyMachineSnapshot, AnyStateNode, EventObject } from 'xstate'
+import { changedFields, shortName, showFields, shownWord } from '../../core/inspection/shown-fields.ts'
 import type { Clock } from '../../core/ports.ts'
-import type { InspectionRecord, InspectionSource } from '../../protocol/inspection.ts'
-import { INSPECT_RECENT_MAX, INSPECT_REMEMBERED_MAX } from '../../protocol/limits.ts'
+import type {
+  ActorDetail,
+  GuardResult,
+  InspectedActor,
+  InspectionRecord,
+  InspectionSource,
+} from '../../protocol/inspection.ts'
+import { INSPECT_FIELDS_MAX, INSPECT_GUARDS_MAX, INSPECT_RECENT_MAX } from '../../protocol/limits.ts'
 import type { LiveActor } from '../runtime/live-actor.ts'
 import { statePath } from '../runtime/snapshot-codec.ts'
-import type { OutsideCause, SystemObserver } from '../runtime/system-observer.ts'
-import type { DeadlineChange, Effect } from '../runtime/transition-output.ts'
-import { actorIdOf } from './inspected-actors.ts'
+import type { DeadlineChange, Effect, OutsideCause, SystemObserver } from '../runtime/transition-output.ts'
+
+/** The records that are remembered for all actors together. */
+const INSPECT_REMEMBERED_MAX = 100_000
 
 /** Leads to a record: its sender, and the record in which it was caused. */
 interface Origin {
@@ -203,13 +210,18 @@ function hasOtherState({ before, after }: RecordedFact): boolean {
 const MESSAGES = ['direct', 'event', 'spawn']
 const isMessage = (begun: object): boolean => 'is' in begun && MESSAGES.includes(String(begun.is))
 const isOutside = (begun: object): begun is OutsideCause => 'is' in begun && 'name' in begun
+const isEvent = (payload: object): payload is EventObject =>
+  'type' in payload && typeof payload.type === 'string'
 const isEffect = (begun: object): begun is Effect => 'type' in begun && typeof begun.type === 'string'
+
+// ---- records and actors, as people may see them ------------------------------------------------------------------
 
 /** A record as people may see it. */
 export function showFact(fact: RecordedFact): InspectionRecord {
   const { n, at, actor, is, name, origin, before, after, due, payload } = fact
   const fields = payload === undefined ? {} : showFields(payload).fields
   const context = shownChange(before, after)
+  const verdict = is === 'event' && before !== undefined ? verdictOn(before, payload) : undefined
   return {
     n,
     at,
@@ -220,9 +232,22 @@ export function showFact(fact: RecordedFact): InspectionRecord {
     ...(origin.cause === undefined ? {} : { cause: origin.cause }),
     ...(before === undefined ? {} : { before: statePath(before.value) }),
     ...(after === undefined ? {} : { after: statePath(after.value) }),
+    ...verdict,
     ...(due === undefined ? {} : { due }),
     ...(Object.keys(fields).length === 0 ? {} : { fields }),
     ...(context === undefined ? {} : { context }),
+  }
+}
+
+function verdictOn(
+  before: AnyMachineSnapshot,
+  event: object | undefined,
+): Pick<InspectionRecord, 'guards' | 'ignored'> {
+  if (event === undefined || !isEvent(event)) return {}
+  const { guards, isIgnored } = judgeEvent(before, event)
+  return {
+    ...(guards.length === 0 ? {} : { guards }),
+    ...(isIgnored ? { ignored: true } : {}),
   }
 }
 
@@ -232,4 +257,103 @@ function shownChange(before: AnyMachineSnapshot | undefined, after: AnyMachineSn
     before === undefined ? {} : showFields(before.context).fields,
     showFields(after.context).fields,
   )
+}
+
+export const actorIdOf = ({ kind, key }: LiveActor): string => shortName(`${kind.name}/${key}`)
+
+/**
+ * Describes live actors to people: their state, what they belong to, their pending deadlines, and the fields of their
+ * context that may be shown.
+ */
+export function describeActor(actor: LiveActor, since: number | undefined): InspectedActor {
+  const { kind, key, lastGood } = actor
+  return {
+    id: actorIdOf(actor),
+    kind: kind.name,
+    key: shortName(key),
+    state: statePath(lastGood.value),
+    ...(since === undefined ? {} : { since }),
+    ...ownersOf(kind.name, key, lastGood.context),
+  }
+}
+
+export function describeInDetail(actor: LiveActor, since: number | undefined): ActorDetail {
+  const { fields, hidden } = showFields(actor.lastGood.context)
+  return {
+    actor: describeActor(actor, since),
+    context: fields,
+    hidden,
+    deadlines: Object.fromEntries([...(actor.deadlines ?? [])].slice(0, INSPECT_FIELDS_MAX)),
+  }
+}
+
+const OWN_KINDS: Readonly<Record<string, keyof Owners>> = {
+  run: 'run',
+  lease: 'lease',
+  execution: 'lease',
+  worker: 'worker',
+}
+
+type Owners = Pick<InspectedActor, 'run' | 'ticket' | 'lease' | 'worker'>
+
+/** Reads the few fields by which contexts name what their actors belong to. A host describes thousands of actors at once. */
+function ownersOf(kind: string, key: string, context: unknown): Owners {
+  const outer = Object(context) as Record<string, unknown>
+  // The ids of a run stand in its record.
+  const run = Object(outer.run) as Record<string, unknown>
+  const { identifier } = Object(run.ticket) as Record<string, unknown>
+  const owners: Record<string, string> = {}
+  const add = (name: keyof Owners, ...ids: readonly unknown[]) => {
+    const id = ids.find((found) => typeof found === 'string' && found !== '')
+    if (typeof id === 'string') owners[name] = shortName(id)
+  }
+  const own = OWN_KINDS[kind]
+  add('run', own === 'run' ? key : undefined, run.runId, outer.runId)
+  add('ticket', shownWord(identifier), shownWord(outer.ticketIdentifier), outer.ticketId)
+  add('lease', own === 'lease' ? key : undefined, run.leaseId, outer.leaseId)
+  add('worker', own === 'worker' ? key : undefined, run.workerId, outer.workerId)
+  return owners
+}
+
+// ---- how a machine judged an event -------------------------------------------------------------------------------
+
+interface EventVerdict {
+  readonly guards: GuardResult[]
+  /** No transition took the event, so nothing happened. */
+  readonly isIgnored: boolean
+}
+
+/**
+ * Returns the guards that a machine asked about an event, in its order, and whether a transition took the event.
+ *
+ * Guards depend on nothing but the context and the event. Both are in the record, so xstate's own choice between the
+ * transitions of a state can be repeated when somebody wants to see it.
+ */
+export function judgeEvent(before: AnyMachineSnapshot, event: EventObject): EventVerdict {
+  const [chosen] = before.machine.getTransitionData(before, event)
+  const guards: GuardResult[] = []
+  for (const transition of nodesFrom(before).flatMap((node) => node.transitions.get(event.type) ?? [])) {
+    const holds = transition === chosen
+    const name = nameOf(transition.guard)
+    if (name !== undefined && guards.length < INSPECT_GUARDS_MAX) guards.push({ name, holds })
+    if (holds) break
+  }
+  return { guards, isIgnored: chosen === undefined }
+}
+
+/** The active state and those around it, the innermost first, as xstate asks them. */
+function nodesFrom({ machine, value }: AnyMachineSnapshot): AnyStateNode[] {
+  const nodes: AnyStateNode[] = [machine.root]
+  for (const name of statePath(value).split('.')) {
+    const inner: AnyStateNode | undefined = nodes[0]?.states[name]
+    if (inner !== undefined) nodes.unshift(inner)
+  }
+  return nodes
+}
+
+function nameOf(guard: unknown): string | undefined {
+  if (typeof guard === 'string') return shortName(guard)
+  return typeof guard === 'object' && guard !== null && 'type' in guard
+    ? shortName(String(guard.type))
+    : undefined
 }

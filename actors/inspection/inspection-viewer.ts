@@ -3,24 +3,29 @@
  * collected for a moment, and while too much waits to be sent, records are left out and counted.
  */
 import type { InspectionReceiver } from '../../core/connection-ports.ts'
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports.ts'
 import type { InspectedActor, InspectRequest } from '../../protocol/inspection.ts'
 import {
   INSPECT_ACTOR_FRAME_MAX,
   INSPECT_BACKLOG_BYTES_MAX,
   INSPECT_COLLECT_MS,
-  INSPECT_QUEUED_MAX,
   INSPECT_RECORD_FRAME_MAX,
 } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LiveActor } from '../runtime/live-actor.ts'
-import { type ActorRecorder, type RecordedFact, showFact } from './actor-recorder.ts'
-import { actorIdOf, describeActor, describeInDetail } from './inspected-actors.ts'
+import {
+  type ActorRecorder,
+  actorIdOf,
+  describeActor,
+  describeInDetail,
+  type RecordedFact,
+  showFact,
+} from './actor-recorder.ts'
 
-export interface InspectionViewerPorts {
-  readonly clock: Clock
-  readonly system: Pick<ActorSystem, 'liveActor' | 'liveActors'>
-  readonly version: string
+/** The records that wait for the next frame to one viewer. */
+export const INSPECT_QUEUED_MAX = 10_000
+
+export interface InspectionViewerPorts extends Pick<HostContext, 'clock' | 'system' | 'version'> {
   readonly receiver: InspectionReceiver
   readonly recorder: ActorRecorder
 }

@@ -1,20 +1,20 @@
 /**
- * Inspection lets people watch the actors of this process. It observes the actor system only while somebody does.
+ * Inspection lets people watch the actors of this process, and those that workers share. The actor system is observed
+ * only while somebody does.
  */
 import type { InspectionReceiver, InspectionSession } from '../../core/connection-ports.ts'
-import type { Clock } from '../../core/ports.ts'
+import { shortName } from '../../core/inspection/shown-fields.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { INSPECT_VIEWERS_MAX } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { HostFrameOf, WorkerFrameOf } from '../../protocol/frames.ts'
+import type { InspectedActor } from '../../protocol/inspection.ts'
+import { INSPECT_VIEWERS_MAX, SHARED_ACTORS_MAX } from '../../protocol/limits.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
+import type { ConnectionContext } from '../workers/connection.machine.ts'
+import { CONNECTION } from '../workers/worker.machine.ts'
 import { ActorRecorder } from './actor-recorder.ts'
 import { InspectionViewer } from './inspection-viewer.ts'
-import { WorkerActors } from './worker-actors.ts'
 
-export interface InspectionPorts {
-  readonly clock: Clock
-  readonly system: Pick<ActorSystem, 'liveActor' | 'liveActors' | 'observe'>
-  readonly version: string
-}
+export type InspectionPorts = Pick<HostContext, 'clock' | 'system' | 'version'>
 
 export class Inspection {
   readonly #ports: InspectionPorts
@@ -78,3 +78,99 @@ export class Inspection {
     this.#recorder = undefined
   }
 }
+
+interface WorkerActorsPorts {
+  readonly now: () => number
+  readonly onChange: (changed: readonly InspectedActor[], gone: readonly string[]) => void
+}
+
+/** Sends to one connected worker. */
+type SendToWorker = (workerId: string, frame: HostFrameOf<'watch-actors'>) => void
+
+/**
+ * WorkerActors holds the actors that workers share while somebody inspects this host: kinds, keys and states, nothing
+ * else. A worker that shares nothing never answers.
+ */
+class WorkerActors {
+  readonly #ports: WorkerActorsPorts
+  readonly #actors = new Map<string, Map<string, InspectedActor>>()
+  /** The workers that know that they are watched. */
+  readonly #asked = new Set<string>()
+  #isWatched = false
+  #send: SendToWorker = () => {}
+
+  constructor(ports: WorkerActorsPorts) {
+    this.#ports = ports
+  }
+
+  /** @param send set by the module that knows the connections */
+  sendBy(send: SendToWorker): void {
+    this.#send = send
+  }
+
+  /** Every actor that a worker shares now. */
+  *all(): Iterable<InspectedActor> {
+    for (const actors of this.#actors.values()) yield* actors.values()
+  }
+
+  /** Called with every frame of a registered worker, so it must cost next to nothing while nobody watches. */
+  onFrameReceived(workerId: string): void {
+    if (!this.#isWatched || this.#asked.has(workerId)) return
+    this.#asked.add(workerId)
+    this.#send(workerId, { type: 'watch-actors', on: true })
+  }
+
+  setWatched(isWatched: boolean): void {
+    this.#isWatched = isWatched
+    if (isWatched) return
+    for (const workerId of this.#asked) this.#send(workerId, { type: 'watch-actors', on: false })
+    this.#asked.clear()
+    this.#actors.clear()
+  }
+
+  onStates(workerId: string, { changed, gone }: WorkerFrameOf<'actor-states'>): void {
+    if (!this.#isWatched) return
+    const actors = this.#actors.get(workerId) ?? new Map<string, InspectedActor>()
+    this.#actors.set(workerId, actors)
+    const ended = gone.map((id) => shortName(`${workerId}/${id}`)).filter((id) => actors.delete(id))
+    const described = changed.map(({ kind, key, state }): InspectedActor => {
+      const id = shortName(`${workerId}/${kind}/${key}`)
+      const owner = kind === 'execution' ? { lease: key } : kind === 'booted' ? { run: key } : {}
+      return { id, kind, key, state, since: this.#ports.now(), ...owner, worker: workerId, process: workerId }
+    })
+    for (const actor of described) if (actors.size < SHARED_ACTORS_MAX) actors.set(actor.id, actor)
+    this.#ports.onChange(
+      described.filter(({ id }) => actors.has(id)),
+      ended,
+    )
+  }
+
+  /** The worker's connection is gone, and with it what was known of its actors. */
+  onLost(workerId: string): void {
+    this.#asked.delete(workerId)
+    const actors = this.#actors.get(workerId)
+    if (actors === undefined) return
+    this.#actors.delete(workerId)
+    this.#ports.onChange([], [...actors.keys()])
+  }
+}
+
+/** The inspection module lets people who inspect the host see the actors of workers that share theirs. */
+export const inspectionModule = defineHostModule({
+  name: 'inspection',
+  create({ inspection }, { workers }) {
+    inspection.workerActors.sendBy((workerId, frame) => {
+      workers.connections.sendToWorker(workerId, frame)
+    })
+    return {
+      onStateChange: {
+        [CONNECTION]: ({ after, over }) => {
+          const { workerId } = after.context as ConnectionContext
+          if (over && workerId !== null) inspection.workerActors.onLost(workerId)
+        },
+      },
+      stop: () => inspection.stop(),
+      sizes: () => ({ inspectionViewers: inspection.viewerCount }),
+    }
+  },
+})

@@ -13,10 +13,12 @@ import { readOr } from '../../core/damage.ts'
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
+
+/** How long the end of a lease is remembered, for its late frames. */
+export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
 
 export interface EndedLease {
   readonly runId: string
@@ -117,6 +119,14 @@ export class EndedLeases implements CommitParticipant {
   /** Returns the run of an ended lease; undefined when the lease ended too long ago. */
   runOf(leaseId: string): string | undefined {
     return this.find(leaseId)?.runId
+  }
+
+  /** Whether the record of the lease's end is damaged. */
+  isUnreadable(leaseId: string): boolean {
+    return readOr(
+      () => this.#keyValues.get('ended-lease', leaseId) === null,
+      () => true,
+    )
   }
 
   #stored(leaseId: string): EndedLease | undefined {

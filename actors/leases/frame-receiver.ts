@@ -6,7 +6,6 @@
  * bytes. Frames over the limit are dropped: the unchanged watermark makes the worker resend them. This is the hot path
  * and therefore no actor: a hundred thousand log lines cost the actors of run and lease a handful of events.
  */
-import { isNativeError } from 'node:util/types'
 import { readOr } from '../../core/damage.ts'
 import {
   addLostRange,
@@ -15,17 +14,13 @@ import {
   judgeLostRange,
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
-import type { Artifacts, Clock, KeyValues, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
+import type { Artifacts, KeyValues, UsageArchive, Write } from '../../core/ports.ts'
 import type { ArrivingArtifact } from '../../core/run/arriving-artifact.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
-import {
-  FRAMES_PENDING_BYTES_MAX,
-  LEASE_ACK_BYTES,
-  LEASE_ACK_FRAMES,
-  LEASE_PENDING_BYTES_MAX,
-} from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { ReportedEvent, RunPull } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 import type { RunPulls } from '../runs/run-pulls.ts'
@@ -33,6 +28,13 @@ import type { CommitContribution, CommitParticipant } from '../runtime/commit-lo
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
 import { LeaseArtifacts } from './lease-artifacts.ts'
 import { LeaseLog } from './lease-log.ts'
+
+/** A lease is acknowledged once so many of its frames, or bytes, have come to disk since the last time. */
+export const LEASE_ACK_FRAMES = 512
+export const LEASE_ACK_BYTES = 1024 * 1024
+/** Frame bytes that may wait for the disk, per lease and in total; frames beyond are requested again later. */
+export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024
+const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
 
 export type LeaseFrame =
   | WorkerFrameOf<'run-patch'>
@@ -43,12 +45,8 @@ export type LeaseFrame =
   | WorkerFrameOf<'run-complete'>
   | WorkerFrameOf<'lease-gap'>
 
-export interface FrameReceiverPorts {
-  readonly clock: Clock
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly log: Log
-  readonly meters: Meters
+export interface FrameReceiverPorts
+  extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'meters' | 'requestCommit'> {
   readonly keyValues: KeyValues
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
@@ -75,7 +73,6 @@ export interface FrameReceiverPorts {
   readonly artifactBudget: () => number
   /** Called when enough frames are on disk since the last acknowledgement to send the next one. */
   readonly onAckDue: (workerId: string, leaseId: string) => void
-  readonly requestCommit: () => void
   /** Called when the durable watermark lies below an acknowledged number, which must never happen. */
   readonly onInvariantViolated: () => void
 }
@@ -108,6 +105,8 @@ interface LeaseProgress {
   isAccepted: boolean
   /** Whether the receiver ignores further frames: the run is complete, given up, or its worker was revoked. */
   isComplete: boolean
+  /** Whether the watermark is damaged, so that no frame can be told from a repeated one. */
+  readonly isUnreadable: boolean
   /** Whether the watermark is on disk or in a commit in flight. */
   isStored: boolean
   /** Whether a file is being written for the next frame. */
@@ -142,10 +141,10 @@ export class FrameReceiver implements CommitParticipant {
       known.isAccepted ||= accepted
       return
     }
-    const isUnknown = restored && this.#isMarkDamaged(lease.id)
+    const isUnreadable = restored && this.#isMarkDamaged(lease.id)
     // The cast holds because only this class writes to the collection.
     const stored =
-      restored && !isUnknown
+      restored && !isUnreadable
         ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
         : undefined
     const { leftOutBytes = 0, arriving, ...watermark }: StoredProgress = stored ?? INITIAL_WATERMARK
@@ -160,8 +159,9 @@ export class FrameReceiver implements CommitParticipant {
       durable: watermark,
       acknowledged: 0,
       isAccepted: accepted,
-      isComplete: isUnknown,
-      isStored: isUnknown || stored !== undefined,
+      isComplete: isUnreadable,
+      isUnreadable,
+      isStored: isUnreadable || stored !== undefined,
       isWritingFile: false,
       hasFileFailed: false,
       waiting: [],
@@ -171,8 +171,15 @@ export class FrameReceiver implements CommitParticipant {
       bytesSinceAck: 0,
       crashes: [],
     })
-    // Without the watermark no frame can be told from a repeated one, so the run starts again.
-    if (isUnknown) this.#ports.sendToLease(lease.id, { type: 'frames failed', at: this.#ports.instant() })
+  }
+
+  /**
+   * The worker of the lease is there. Without the watermark the run starts again, but not before: a worker that is away
+   * still executes it, for as long as the lease lives, and cannot be stopped.
+   */
+  onLeaseHeld(leaseId: string): void {
+    if (this.#progressByLease.get(leaseId)?.isUnreadable !== true) return
+    this.#ports.sendToLease(leaseId, { type: 'frames failed', at: this.#ports.instant() })
   }
 
   #isMarkDamaged(leaseId: string): boolean {
@@ -218,9 +225,10 @@ export class FrameReceiver implements CommitParticipant {
     return progress.durable.mark
   }
 
-  /** Whether the worker is known to have the lease. */
-  isAccepted(leaseId: string): boolean {
-    return this.#progressByLease.get(leaseId)?.isAccepted === true
+  /** Whether the worker is known to have the lease, and its watermark is readable. */
+  mayAcknowledge(leaseId: string): boolean {
+    const { isAccepted, isUnreadable } = this.#progressByLease.get(leaseId) ?? {}
+    return isAccepted === true && isUnreadable === false
   }
 
   get size(): number {
@@ -446,7 +454,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#dropWaiting(progress)
     if (progress.hasFileFailed) return
     progress.hasFileFailed = true
-    const reason = isNativeError(error) ? error.message : String(error)
+    const reason = messageOf(error)
     this.#ports.log.warn(
       { lease: progress.leaseId, reason },
       'a file of a frame could not be written; the worker will resend the frame',

@@ -3,17 +3,14 @@
  * lease lives. Only values on disk are sent, so a full disk delays no heartbeat.
  */
 import { leaseDeadline } from '../../core/lease/deadline.ts'
-import type { Clock } from '../../core/ports.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { HostContext } from '../host-context.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { WorkerConnection, WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { FrameReceiver } from './frame-receiver.ts'
 import type { LeaseContext } from './lease.machine.ts'
 
-export interface LeaseAcknowledgementsPorts {
-  readonly clock: Clock
-  readonly timers: MonotonicTimers
+export interface LeaseAcknowledgementsPorts extends Pick<HostContext, 'clock' | 'timers'> {
   readonly workers: WorkerRegistry
   readonly connections: WorkerConnections
   readonly frameReceiver: FrameReceiver
@@ -26,12 +23,12 @@ export class LeaseAcknowledgements {
     this.#ports = ports
   }
 
-  /** Acknowledges every accepted lease of a worker. `echo`: the instant of the heartbeat that is answered. */
+  /** Acknowledges every accepted lease whose watermark is readable. `echo`: the instant of the heartbeat that is answered. */
   acknowledgeAll(connection: WorkerConnection, worker: EnrolledWorker, echo: number | undefined): void {
     const leases = []
     for (const id of worker.leases) {
       const lease = this.#ports.workers.lease(id)
-      if (lease !== undefined && this.#ports.frameReceiver.isAccepted(id))
+      if (lease !== undefined && this.#ports.frameReceiver.mayAcknowledge(id))
         leases.push(this.#acknowledgementOf(lease, worker))
     }
     this.#ports.connections.send(connection, {

@@ -8,9 +8,7 @@
  * of frames to FrameReceiver.
  */
 import { printableTexts } from '../../core/printable-output.ts'
-import { logBytesMaxFor } from '../../core/run/log-budget.ts'
-import { describeLeftOut, LOG_IS_FULL } from '../../core/run/log-limiter.ts'
-import { splitLogEvent } from '../../core/run/split-log-event.ts'
+import { describeLeftOut, LOG_IS_FULL, logBytesMaxFor, splitLogEvent } from '../../core/run/log-budget.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 

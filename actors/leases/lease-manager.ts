@@ -4,26 +4,26 @@
  * Effects run after the commit that caused them, and running one twice is harmless: the lease's state is checked again
  * first. FrameReceiver applies the frames; the lease machine decides about states.
  */
+import { NO_ANSWER } from '../../core/fleet/rejection.ts'
 import {
-  type LeaseTimeouts,
   leaseDeadline,
   leaseTermMs,
   restoredLeaseDeadline,
   unansweredLeaseDeadline,
 } from '../../core/lease/deadline.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { JobPreparation } from '../runs/job-preparation.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
-import { RUN } from '../runs/run.names.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import { RUN } from '../runs/run.machine.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import { Counter } from '../runtime/counter.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { DispatchBackoff } from '../workers/dispatch-backoff.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
-import { WORKER } from '../workers/worker.names.ts'
+import { WORKER } from '../workers/worker.machine.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { EndedLeases } from './ended-leases.ts'
@@ -31,26 +31,21 @@ import type { FrameReceiver } from './frame-receiver.ts'
 import type { LeaseContext, LeaseEffect, LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
-export interface LeaseManagerPorts {
-  readonly clock: Clock
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
+export interface LeaseManagerPorts
+  extends Pick<
+    HostContext,
+    'clock' | 'instant' | 'log' | 'system' | 'timers' | 'timeouts' | 'requestScheduling'
+  > {
   readonly newId: () => string
-  readonly log: Log
-  readonly system: ActorSystem
   readonly workers: WorkerRegistry
   readonly connections: WorkerConnections
   readonly dispatchBackoff: DispatchBackoff
   readonly frameReceiver: FrameReceiver
   readonly endedLeases: EndedLeases
-  readonly timers: MonotonicTimers
-  readonly timeouts: () => LeaseTimeouts
   /** Whether an operator has paused dispatching. */
   readonly isPaused: () => boolean
   readonly preparation: JobPreparation
   readonly leaseShares: LeaseShares
-  /** Called when a change may let a queued run be placed. */
-  readonly requestScheduling: () => void
   readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
 }
 
@@ -79,7 +74,7 @@ export class LeaseManager {
   runEffect(effect: LeaseEffect): void {
     switch (effect.type) {
       case 'lease.dispatch':
-        this.#dispatch(effect.leaseId)
+        this.#dispatchWhenOpen(effect.leaseId)
         return
       case 'lease.await worker':
         this.#awaitWorker(effect.leaseId, effect.arrived)
@@ -141,6 +136,7 @@ export class LeaseManager {
       if (worker !== undefined) dispatchBackoff.onAccepted(worker)
     }
     frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
+    if (after.value === 'held' && !restored) frameReceiver.onLeaseHeld(lease.id)
     if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
   }
 
@@ -179,10 +175,17 @@ export class LeaseManager {
     const { dispatchBackoff, workers } = this.#ports
     const member = workers.get(workers.lease(leaseId)?.workerId ?? '')
     this.#sendEvent(leaseId, { type: 'unanswered', at })
-    if (member !== undefined) dispatchBackoff.onRejected(member, 'no answer to a dispatch')
+    if (member !== undefined) dispatchBackoff.onRejected(member, NO_ANSWER)
   }
 
   // ---- dispatch ----------------------------------------------------------------------------------------------------
+
+  /** A dispatch to a new worker waits for the audit trail, and is then judged and timed anew. */
+  #dispatchWhenOpen(leaseId: string): void {
+    const { workers, connections } = this.#ports
+    const workerId = workers.lease(leaseId)?.workerId ?? ''
+    if (!connections.holdUntilFirst(workerId, () => this.#dispatch(leaseId))) this.#dispatch(leaseId)
+  }
 
   #dispatch(leaseId: string): void {
     const { system } = this.#ports

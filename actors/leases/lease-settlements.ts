@@ -6,23 +6,18 @@
  * lease that is still live ends first. The acknowledgement follows the commit. A copy of the worker's data directory may
  * have reported an earlier reading of the same execution, so a later report that is higher takes its place.
  */
-import type { Log } from '../../core/ports.ts'
-import { sumUsd } from '../../core/run/model-usage.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
+import { sumUsd } from '../../core/run/usage.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { EndedLease, EndedLeases } from './ended-leases.ts'
 import type { LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
-export interface LeaseSettlementsPorts {
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly log: Log
-  readonly system: ActorSystem
+export interface LeaseSettlementsPorts extends Pick<HostContext, 'instant' | 'log' | 'system'> {
   readonly endedLeases: EndedLeases
   readonly leaseShares: LeaseShares
   readonly acknowledge: (workerId: string, leaseId: string) => void
@@ -49,6 +44,7 @@ export class LeaseSettlements {
     // The worker repeats the report, and a lease that could not end now will have ended by then.
     if (worker.leases.has(leaseId)) return
     const ended = endedLeases.find(leaseId)
+    if (ended === undefined && this.#isUnsure(leaseId)) return
     const isOwed = ended !== undefined && this.#isOwed(worker, leaseId, ended)
     const share = isOwed ? ended.share : this.#lowerShare(worker, leaseId, costs)
     if (ended === undefined || (!isOwed && share === undefined))
@@ -76,6 +72,12 @@ export class LeaseSettlements {
     if (ended?.workerId !== id)
       log.warn({ worker: id, lease: leaseId }, 'ignored the costs of a lease that this worker never had')
     acknowledge(id, leaseId)
+  }
+
+  /** The lease or its end may be a damaged one: its worker keeps the costs, which nobody else knows. */
+  #isUnsure(leaseId: string): boolean {
+    const { system, endedLeases } = this.#ports
+    return system.hasDamaged(LEASE) || endedLeases.isUnreadable(leaseId)
   }
 
   #isOwed({ id }: EnrolledWorker, leaseId: string, { workerId, how }: EndedLease): boolean {

@@ -1,16 +1,21 @@
 /** The leases module grants leases, receives the frames of their runs, and ends them. */
+import { leaseTermMs, restoredLeaseDeadline } from '../../core/lease/deadline.ts'
 import { artifactBudget, logBudget } from '../../core/run/log-budget.ts'
-import { defineHostModule } from '../host-context.ts'
-import { RUN } from '../runs/run.names.ts'
+import { UNFINISHED } from '../../core/run/run-transitions.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.machine.ts'
+import type { RunManager } from '../runs/run-manager.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { effectHandlers } from '../runtime/module.ts'
+import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import { EndedLeases } from './ended-leases.ts'
 import { FrameReceiver } from './frame-receiver.ts'
-import { type LeaseEffect, leaseKind } from './lease.machine.ts'
+import { type LeaseEffect, type LeaseEvent, leaseKind } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 import { LeaseAcknowledgements } from './lease-acknowledgements.ts'
 import { LeaseManager } from './lease-manager.ts'
 import { LeaseSettlements } from './lease-settlements.ts'
-import { reconcileAfterRestart } from './restart-reconciliation.ts'
 
 export interface LeasesView {
   readonly manager: LeaseManager
@@ -130,3 +135,59 @@ export const leasesModule = defineHostModule({
     }
   },
 })
+
+// ---- after a restart ---------------------------------------------------------------------------------------------
+
+interface RestartReconciliationPorts
+  extends Pick<HostContext, 'store' | 'system' | 'clock' | 'timeouts' | 'instant'> {
+  readonly workers: WorkerRegistry
+  readonly runs: RunManager
+}
+
+/**
+ * After a restart, stored runs and stored leases are brought into agreement before any listener opens. A restored lease
+ * outranks what its run's record says.
+ */
+function reconcileAfterRestart(ports: RestartReconciliationPorts): void {
+  settleLeases(ports)
+  reportLostLeases(ports)
+  requeueRunsWithoutActor(ports)
+}
+
+/** A lease without its run is closed; a run that does not know its lease is told of it. */
+function settleLeases({ system, workers, runs }: RestartReconciliationPorts): void {
+  const orphaned: LeaseEvent = { type: 'orphaned' }
+  for (const lease of [...workers.leases()]) {
+    const run = contextOf(system, lease.runId)
+    if (run === undefined || (run.lease !== null && run.lease !== lease.id))
+      system.send(LEASE, lease.id, orphaned)
+    else if (run.lease === null) runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
+  }
+}
+
+/** The worker may still execute the run, for as long as a lease lives that it was promised before the restart. */
+function reportLostLeases(ports: RestartReconciliationPorts): void {
+  const { clock, system, workers, runs, instant } = ports
+  const timeouts = ports.timeouts()
+  const waitMs = restoredLeaseDeadline(0, leaseTermMs(timeouts), timeouts)
+  const reason = 'the lease was gone after a restart'
+  for (const id of [...system.keys(RUN)]) {
+    const leaseId = contextOf(system, id)?.lease ?? null
+    if (leaseId === null || workers.lease(leaseId) !== undefined) continue
+    clock.after(waitMs, () => {
+      // The run may have been cancelled meanwhile, and begun anew.
+      if (contextOf(system, id)?.lease === leaseId)
+        runs.send(id, { type: 'lease lost', leaseId, at: instant(), reason })
+    })
+  }
+}
+
+/** The actor's snapshot was damaged, or the record is older than actors. */
+function requeueRunsWithoutActor({ system, store, runs }: RestartReconciliationPorts): void {
+  for (const run of store.database.runs.list({ status: UNFINISHED }))
+    if (contextOf(system, run.id) === undefined && !system.isDamaged(RUN, run.id)) runs.requeueLostRun(run)
+}
+
+function contextOf(system: ActorSystem, runId: string): RunContext | undefined {
+  return system.peek(RUN, runId)?.context as RunContext | undefined
+}

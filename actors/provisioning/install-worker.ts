@@ -5,25 +5,34 @@
  * Runs in flight and open sessions end before the worker of an earlier version is stopped. An operator's drain is never
  * lifted.
  */
-import { formatDuration } from '../../core/format-duration.ts'
-import type { Clock } from '../../core/ports.ts'
+import { formatDuration } from '../../core/format.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import { remoteLine } from '../../core/provision/step-lines.ts'
-import { PROVISION_DRAIN_MS_MAX, PROVISION_ONLINE_MS_MAX, PROVISION_POLL_MS } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { HostContext } from '../host-context.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
-import type { PairingTokens } from '../workers/pairing-tokens.ts'
-import type { WorkerEvent } from '../workers/worker.machine.ts'
-import { WORKER } from '../workers/worker.names.ts'
+import type { PairingTokens } from '../workers/join-keys.ts'
+import { WORKER, type WorkerEvent } from '../workers/worker.machine.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import { planOf } from './prepare-target.ts'
-import type { Provision } from './provision-record.ts'
-import { done, failStep, runRemote, type StepFailure, type StepResult, tailOf } from './provision-remote.ts'
+import {
+  done,
+  failStep,
+  type Provision,
+  runRemote,
+  type StepFailure,
+  type StepResult,
+  tailOf,
+} from './provision-remote.ts'
 
-export interface InstallationPorts {
-  readonly clock: Pick<Clock, 'after' | 'monotonic'>
-  readonly system: Pick<ActorSystem, 'send'>
+/** How long a started worker may take until it is online. */
+export const PROVISION_ONLINE_MS_MAX = 60_000
+/** How long an upgrade waits for the worker's runs; after that the earlier version stays in use. */
+const PROVISION_DRAIN_MS_MAX = 30 * 60_000
+/** How often a waiting provisioning reads the state of its worker. */
+const PROVISION_POLL_MS = 250
+
+export interface InstallationPorts extends Pick<HostContext, 'clock' | 'system'> {
   readonly workers: Pick<WorkerRegistry, 'get'>
   readonly terminals: Pick<TerminalSessions, 'viewCountOn'>
   readonly pairingTokens: PairingTokens

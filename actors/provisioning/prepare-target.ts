@@ -1,25 +1,28 @@
 /** TargetPreparation performs the first steps of a provisioning: it connects, checks the machine, and copies the files. */
 import { isSameHash } from '../../core/fleet/token.ts'
-import { chooseFleetAddress, type FleetAddress } from '../../core/provision/fleet-address.ts'
 import { formatInstalledFiles } from '../../core/provision/installed-files.ts'
 import { judgeMachine, type MachineFacts } from '../../core/provision/machine-report.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import { remoteLine } from '../../core/provision/step-lines.ts'
+import { chooseFleetAddress, type FleetAddress } from '../../core/provision/target.ts'
 import type { CopiedFile, HostNode, RemoteMachines, WorkerFiles } from '../../core/remote-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { PROVISION_COPY_MS_MAX } from '../../protocol/limits.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { Provision, ProvisionPlan } from './provision-record.ts'
 import {
   done,
   failMachine,
   failStep,
   failWith,
+  type Provision,
+  type ProvisionPlan,
   runRemote,
   type StepFailure,
   type StepResult,
 } from './provision-remote.ts'
+
+/** The time limit of one copy. */
+const PROVISION_COPY_MS_MAX = 10 * 60_000
 
 export interface PreparationPorts {
   readonly machines: RemoteMachines

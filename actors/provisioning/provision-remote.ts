@@ -1,10 +1,64 @@
-/** Runs the commands of a provisioning on its target, and words what went wrong there. */
-import type { MachineProblem } from '../../core/provision/sandbox-problem.ts'
-import { remoteLine } from '../../core/provision/step-lines.ts'
-import type { RemoteCommand, RemoteOutput } from '../../core/remote-ports.ts'
+/** The record of a provisioning, the commands that it runs on its target, and the words for what went wrong there. */
+import type { InstalledFiles } from '../../core/provision/installed-files.ts'
+import type { MachineFacts, MachineProblem } from '../../core/provision/machine-report.ts'
+import { type ProvisionStep, remoteLine } from '../../core/provision/step-lines.ts'
+import type { ProvisionTarget } from '../../core/provision/target.ts'
+import type {
+  HostNode,
+  RemoteCommand,
+  RemoteOutput,
+  RemoteShell,
+  WorkerPackage,
+} from '../../core/remote-ports.ts'
 import { no, type Refusal, type Result } from '../../core/result.ts'
-import { PROVISION_STEP_MS_MAX, PROVISION_TAIL_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Provision } from './provision-record.ts'
+import { PROVISION_STEP_MS_MAX } from '../../protocol/limits.ts'
+import type { ProvisionResponse } from '../../protocol/provision.ts'
+
+export const PROVISION_STEPS = 6
+
+export interface Provision {
+  /** The key of its actor. */
+  readonly key: string
+  /** The target's name; no other provisioning has it at the same time. */
+  readonly id: string
+  readonly target: ProvisionTarget
+  readonly settle: (answer: Result<ProvisionResponse>) => void
+  readonly lines: string[]
+  step: ProvisionStep
+  /** Counted from 1. */
+  stepNumber: number
+  /** Monotonic milliseconds. */
+  stepBegan: number
+  shell: RemoteShell | undefined
+  plan: ProvisionPlan | undefined
+  /** Folders that were copied. */
+  readonly copied: string[]
+  token: string
+  /** The worker that the token has enrolled. */
+  enrolled: string | undefined
+  /** The number of the worker's connection before its restart. */
+  connectionBefore: number | undefined
+  refusal: Refusal
+  /** Why the undoing failed. */
+  leftover: string
+  /** Nothing waits any more. */
+  isOver: boolean
+}
+
+/** The findings of the check, and what follows from them. */
+export interface ProvisionPlan {
+  readonly facts: MachineFacts
+  readonly workerPackage: WorkerPackage
+  /** Copied, when the target has no suitable program. */
+  readonly node: HostNode | undefined
+  readonly nodePath: string
+  readonly files: InstalledFiles
+  readonly url: string
+  /** The worker of this host that the target has already. */
+  readonly worker: string | undefined
+  /** The worker has this version and these settings, and runs. */
+  readonly isUnchanged: boolean
+}
 
 /** A failed step: its line, and the refusal that answers the request. */
 export interface StepFailure {
@@ -76,6 +130,9 @@ export async function runRemote(
 
 const describeCode = (code: number | undefined): string =>
   code === undefined ? 'ended by a signal' : `exit code ${code}`
+
+/** How much of a failed command's output an error quotes. */
+const PROVISION_TAIL_CHARS_MAX = 1_000
 
 /** The end of an output: whole lines without control characters. */
 export function tailOf(output: string): string {

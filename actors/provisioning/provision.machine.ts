@@ -9,7 +9,8 @@ import { assign, setup } from 'xstate'
 import type { ProvisionStep } from '../../core/provision/step-lines.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { PROVISION } from './provision.names.ts'
+
+export const PROVISION = 'provision'
 
 export interface ProvisionContext {
   readonly provision: string

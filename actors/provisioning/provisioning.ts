@@ -5,26 +5,46 @@
  * A provisioning goes on when the client that asked for it goes away: every wait is bounded, and dashboards see the
  * steps. Two provisionings of one machine and user never run at once.
  */
-import type { Log, Meters } from '../../core/ports.ts'
-import { requireReachableFleet } from '../../core/provision/fleet-address.ts'
+import { SCRIPTS } from '../../core/provision/scripts.ts'
 import { formatStep, type ProvisionStep } from '../../core/provision/step-lines.ts'
-import { type ProvisionTarget, readTarget, targetId } from '../../core/provision/target.ts'
-import { no, type Result, yes } from '../../core/result.ts'
-import { PROVISION_STOP_MS_MAX, PROVISIONS_MAX } from '../../protocol/limits.ts'
+import {
+  type ProvisionTarget,
+  readTarget,
+  requireReachableFleet,
+  targetId,
+} from '../../core/provision/target.ts'
+import { no, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
+import { PROVISION_STEP_MS_MAX } from '../../protocol/limits.ts'
 import type { ProvisionPush, ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
+import { effectHandlers } from '../runtime/module.ts'
 import { type InstallationPorts, WorkerInstallation } from './install-worker.ts'
 import { type PreparationPorts, TargetPreparation } from './prepare-target.ts'
-import type { ProvisionEffect, ProvisionEvent, ProvisionInput } from './provision.machine.ts'
-import { PROVISION } from './provision.names.ts'
-import { PROVISION_STEPS, type Provision } from './provision-record.ts'
-import { asResult, type StepResult, withoutToken } from './provision-remote.ts'
-import { ProvisionUndoing } from './undo-provision.ts'
+import {
+  PROVISION,
+  type ProvisionEffect,
+  type ProvisionEvent,
+  type ProvisionInput,
+  provisionKind,
+} from './provision.machine.ts'
+import {
+  asResult,
+  PROVISION_STEPS,
+  type Provision,
+  type StepResult,
+  tailOf,
+  withoutToken,
+} from './provision-remote.ts'
 
-export interface ProvisioningPorts extends PreparationPorts, InstallationPorts {
-  readonly system: Pick<ActorSystem, 'spawn' | 'send'>
-  readonly log: Log
-  readonly meters: Meters
+/** Machines that may be provisioned at once. */
+export const PROVISIONS_MAX = 4
+/** How long a host that stops undoes what its provisionings have begun. */
+const PROVISION_STOP_MS_MAX = 3_000
+
+export interface ProvisioningPorts
+  extends PreparationPorts,
+    InstallationPorts,
+    Pick<HostContext, 'system' | 'log' | 'meters'> {
   readonly push: (push: ProvisionPush) => void
 }
 
@@ -32,7 +52,6 @@ export class Provisioning {
   readonly #ports: ProvisioningPorts
   readonly #preparation: TargetPreparation
   readonly #installation: WorkerInstallation
-  readonly #undoing: ProvisionUndoing
   readonly #provisions = new Map<string, Provision>()
   #next = 1
 
@@ -40,7 +59,6 @@ export class Provisioning {
     this.#ports = ports
     this.#preparation = new TargetPreparation(ports)
     this.#installation = new WorkerInstallation(ports)
-    this.#undoing = new ProvisionUndoing({ ...ports, installation: this.#installation })
   }
 
   get size(): number {
@@ -71,7 +89,7 @@ export class Provisioning {
         this.#report(provision, effect.status, effect.message)
         return
       case 'provision.undo':
-        void this.#undoing.undo(provision).then(() => this.#send(provision, { type: 'undone' }))
+        void this.#undo(provision).then(() => this.#send(provision, { type: 'undone' }))
         return
       case 'provision.end':
         this.#end(provision, effect.isDone)
@@ -215,6 +233,45 @@ export class Provisioning {
     const { id, step, stepNumber: number } = provision
     this.#ports.push({ type: 'provision', id, step, status, message, number, count: PROVISION_STEPS, ms })
   }
+
+  // ---- undoing -------------------------------------------------------------------------------------------------------
+
+  /**
+   * Undoes what a failed provisioning has done: on the target, and in the fleet. A connection that was lost is made
+   * again. What can't be undone is said in the answer.
+   */
+  async #undo(provision: Provision): Promise<void> {
+    this.#installation.forgetEnrollment(provision)
+    // A command may still run on a connection that was interrupted.
+    if (provision.isOver) this.#disconnect(provision)
+    const undone = await this.#undoOnTarget(provision).catch((error: unknown) => {
+      this.#ports.log.error({ err: error }, 'undoing a provisioning threw; please report this')
+      return no('failed', SERVICE_FAILED)
+    })
+    this.#installation.giveBack(provision)
+    if (undone.ok) return
+    const { host } = provision.target
+    provision.leftover = `what was begun on ${host} could not be undone (${undone.refusal.message}); provision it again, which mends it`
+  }
+
+  async #undoOnTarget(provision: Provision): Promise<Result<void>> {
+    const { machines, clock } = this.#ports
+    let last = await tryUndo(provision)
+    for (const ms of RECONNECT_PAUSES_MS) {
+      if (last.ok || last.refusal.kind !== 'unavailable') return last
+      this.#disconnect(provision)
+      if (ms > 0) await new Promise<void>((resolve) => void clock.after(ms, resolve))
+      const connected = await machines.connect(provision.target)
+      provision.shell = connected.ok ? connected.value : undefined
+      last = connected.ok ? await tryUndo(provision) : no('unavailable', connected.refusal.message)
+    }
+    return last
+  }
+
+  #disconnect(provision: Provision): void {
+    provision.shell?.close()
+    provision.shell = undefined
+  }
 }
 
 const FAILED: StepResult = {
@@ -222,3 +279,47 @@ const FAILED: StepResult = {
   line: 'internal error',
   refusal: no('failed', 'the service failed; its log says why').refusal,
 }
+
+const RECONNECT_PAUSES_MS = [0, 1_000, 4_000]
+
+/** Refused as `unavailable` without a connection. */
+async function tryUndo(provision: Provision): Promise<Result<void>> {
+  const values = [provision.copied.join('\n')]
+  const ran = await provision.shell?.run({ script: SCRIPTS.undo, values, msMax: PROVISION_STEP_MS_MAX })
+  if (ran === undefined) return no('unavailable', 'there is no connection')
+  if (!ran.ok) return ran
+  return ran.value.code === 0 ? yes(undefined) : no('failed', withoutToken(provision, tailOf(ran.value.err)))
+}
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    /** Absent where the host can reach no other machines. */
+    readonly provisioning: Pick<Provisioning, 'provision'> | undefined
+  }
+}
+
+/** The provisioning module sets up other machines as workers over SSH. */
+export const provisioningModule = defineHostModule({
+  name: 'provisioning',
+  kinds: [provisionKind],
+  create(context, { workers, terminals }) {
+    const { provisioning: ports, broadcast, store } = context
+    if (ports === undefined) return { view: undefined }
+    const provisioning = new Provisioning({
+      ...context,
+      ...ports,
+      installation: store.installation,
+      workers: workers.registry,
+      terminals: terminals.sessions,
+      pairingTokens: workers.pairingTokens,
+      push: (push) => broadcast.send(push),
+    })
+    return {
+      view: provisioning,
+      effects: effectHandlers<ProvisionEffect>({ provision: (effect) => provisioning.runEffect(effect) }),
+      drain: () => provisioning.interruptAll(),
+      stop: () => provisioning.stop(),
+      sizes: () => ({ provisioning: provisioning.size }),
+    }
+  },
+})

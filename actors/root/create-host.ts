@@ -2,7 +2,8 @@
  * Creates a whole host from its ports: clock, store, listeners, log, providers. Nothing in here reaches for the outside
  * world by itself, so a test can run a dozen hosts in one process.
  */
-
+import { createIds, createTimestamps } from '../../core/ids.ts'
+import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
 import { isTakenOver } from '../../core/owner.ts'
 import type {
   Clock,
@@ -21,15 +22,17 @@ import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
 import type { HostApi } from '../api/host-api.ts'
+import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
 import type { HostContext, ProvisioningDependencies } from '../host-context.ts'
+import { Inspection } from '../inspection/inspection.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
-import { createHostContext } from './create-host-context.ts'
-import { HostLifecycle } from './host-lifecycle.ts'
-import { Listeners } from './listeners.ts'
+import type { ModuleList } from '../runtime/module.ts'
+import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import { CurrentConfig } from '../settings/current-config.ts'
 import { hostModules } from './modules.ts'
-import { EXIT_IN_USE } from './root.effects.ts'
 import { ROOT } from './root.machine.ts'
-import { createRootModule } from './root.module.ts'
+import { createRootModule, EXIT_IN_USE, HostLifecycle, Listeners } from './root.module.ts'
 
 export interface HostDependencies {
   readonly clock: Clock
@@ -125,5 +128,64 @@ export function createHost(dependencies: HostDependencies): Host {
       monotonicTimers: context.timers.pending,
       ...modules.sizes(),
     }),
+  }
+}
+
+/** Creates the context that every module of the host receives. */
+export function createHostContext(
+  dependencies: HostDependencies,
+  system: ActorSystem,
+  modules: () => ModuleList,
+): HostContext {
+  const { clock, random, log, meters } = dependencies
+  const currentConfig = new CurrentConfig(dependencies.configuration, dependencies.configText, {
+    credentialRecords: dependencies.store.credentialRecords,
+    log,
+    onAdopted: dependencies.onConfigChange,
+  })
+  const config = () => currentConfig.configuration.effective
+  const timeouts = () => config().fleet
+  const rootState = () => system.peek(ROOT, ROOT)?.value
+  return {
+    clock,
+    elapsedMs: dependencies.elapsedMs ?? (() => clock.monotonic()),
+    random,
+    log,
+    meters,
+    store: dependencies.store,
+    system,
+    timers: new MonotonicTimers(
+      clock,
+      () => heartbeatTimeoutMs(timeouts()),
+      (key, name) => modules().onTimer(key, name),
+    ),
+    ids: createIds(clock, random),
+    instant: createTimestamps(clock),
+    currentConfig,
+    config,
+    timeouts,
+    onConfigChange: () => modules().onConfigChange(),
+    broadcast: new DashboardBroadcast(log, clock),
+    requestCommit: () => system.requestCommit(),
+    publish: (change) => modules().onViewChange(change),
+    requestScheduling: () => modules().onViewChange({ view: 'placement' }),
+    inspection: new Inspection({ clock, system, version: dependencies.health.version }),
+    onInvariantViolated(law) {
+      meters.count('invariant_violations_total', { law })
+      log.error({ law }, 'an invariant is violated; please report this')
+    },
+    findTlsFault: dependencies.findTlsFault,
+    trackerFor: dependencies.tracker,
+    accounts: dependencies.accounts,
+    bucket: dependencies.bucket,
+    pullRequestApi: () => dependencies.pulls(config()),
+    parsePullUrl: (url) => dependencies.parsePullUrl(config(), url),
+    localWorkerLauncher: dependencies.localWorker,
+    provisioning: dependencies.provisioning,
+    managementPort: dependencies.port,
+    version: dependencies.health.version,
+    // A request may come in before the root has heard that the listeners are open.
+    isOpen: () => rootState() === 'recovering' || rootState() === 'serving',
+    isServing: () => rootState() === 'serving',
   }
 }

@@ -4,9 +4,11 @@
  * Every path ends in `stopped`, with an exit code that names the reason.
  */
 import { assign, setup } from 'xstate'
-import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
+
+/** The part of `STOP_MS_MAX` in which the host's own worker ends, and then the listeners close. */
+export const DRAIN_MS_MAX = 3_800
 
 export interface RootContext {
   readonly exitCode: number

@@ -4,6 +4,7 @@
  * The latest record of a run may not be on disk yet, because its actor just ended or the record was just changed here.
  * FinishedRuns keeps such records in memory until they are on disk, so that no decision is based on an old record.
  */
+import { readOr } from '../../core/damage.ts'
 import type { ControlDatabase } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
@@ -28,9 +29,17 @@ export class FinishedRuns implements CommitParticipant {
     this.#onUpdated = onUpdated
   }
 
-  /** Returns the latest record, on disk or not. Only for runs without an actor. */
+  /** Returns the latest record, on disk or not. Only for runs without an actor. Throws DamagedRecord. */
   latest(id: string): Run | undefined {
     return this.#uncommitted.get(id) ?? this.#runs.get(id)
+  }
+
+  /** The same for callers that no person waits for: a damaged record, which people see in the list of damage, is none. */
+  readable(id: string): Run | undefined {
+    return readOr(
+      () => this.latest(id),
+      () => undefined,
+    )
   }
 
   /** Returns the latest `finishedAt` among the ticket's runs whose end is not on disk yet. */

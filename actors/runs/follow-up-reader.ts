@@ -6,33 +6,29 @@
  * backoff. Results live in memory only: after a restart everything is read again.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
-import type { PullDiscussion } from '../../core/run/follow-up.ts'
-import {
-  FOLLOW_UP_FRESH_MS,
-  FOLLOW_UP_READS_AT_ONCE,
-  FOLLOW_UP_READS_KEPT,
-  FOLLOW_UP_RETRY_MS_FIRST,
-  FOLLOW_UP_RETRY_MS_MAX,
-} from '../../protocol/limits.ts'
+import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
+import type { RepoMapping } from '../../protocol/config.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
-import { type PullReadResult, type RemarkRules, readPull } from './read-pull.ts'
+import type { HostContext } from '../host-context.ts'
 
-export interface FollowUpReaderPorts {
-  readonly clock: Clock
+/** A pull request that was read longer ago is read again before its follow-up is dispatched. */
+export const FOLLOW_UP_FRESH_MS = 5 * 60_000
+const FOLLOW_UP_RETRY_MS_FIRST = 2_000
+const FOLLOW_UP_RETRY_MS_MAX = 5 * 60_000
+/** Pull requests that are read at once, and that are kept in memory after reading. */
+export const FOLLOW_UP_READS_AT_ONCE = 4
+export const FOLLOW_UP_READS_KEPT = 32
+
+export interface FollowUpReaderPorts
+  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'pullRequestApi' | 'requestScheduling'> {
   readonly trustedClock: Pick<TrustedClock, 'now'>
-  readonly random: RandomSource
-  readonly log: Log
-  /** Refused while no code host is connected. */
-  readonly pullRequestApi: () => Result<PullRequestApi>
   readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>
   /** Called when the reason why this run waits may have changed. */
   readonly onWaitReasonChanged: (runId: string) => void
-  /** Called when a finished read may let a follow-up be placed. */
-  readonly requestScheduling: () => void
   readonly onPullState: (runId: string, url: string, state: PullState) => void
   /** Returns which remarks of this pull request count. */
   readonly rulesFor: (run: Run, url: string, place: PullReference) => RemarkRules
@@ -265,3 +261,35 @@ export class FollowUpReader {
       this.#readings.delete(runId)
   }
 }
+
+// ---- one pull request --------------------------------------------------------------------------------------------
+
+interface PullReadResult {
+  readonly state: PullState
+  readonly talk: Result<PullDiscussion>
+}
+
+interface RemarkRules {
+  /** Keys of the remarks that earlier follow-ups received, when they are known. */
+  readonly answered: ReadonlySet<string> | undefined
+  readonly orders: RepoMapping['orders']
+}
+
+/** Reads the state and the discussion of one pull request from the code host. */
+async function readPull(
+  pulls: PullRequestApi,
+  place: PullReference,
+  url: string,
+  { answered, orders }: RemarkRules,
+): Promise<Result<PullReadResult>> {
+  const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
+  if (!detail.ok) return detail
+  // The origin of a merged or closed pull request is not needed.
+  const { state } = detail.value
+  if (state === 'merged' || state === 'closed') return yes({ state, talk: PULL_OVER })
+  return origin.ok
+    ? yes({ state, talk: readDiscussion(url, detail.value, origin.value, answered, orders) })
+    : origin
+}
+
+const PULL_OVER = no('conflict', 'its pull request is over')

@@ -4,9 +4,9 @@
  * The ticket of a run determines its repository. The pull request of a follow-up determines the repository instead: the
  * ticket and the tracker do not matter to it.
  */
-import { orElse } from '../../core/explain/gate.ts'
+import { orElse } from '../../core/explain/facts.ts'
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullReference } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { editedReason, startCommand, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
@@ -25,27 +25,24 @@ import { publishingReason } from '../../core/run/publishing.ts'
 import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
 import type { AgentJob, Job, RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { AnsweredRemarks } from './answered-remarks.ts'
+import type { AnsweredRemarks } from './follow-up-observer.ts'
 import type { FollowUpReader, Readiness } from './follow-up-reader.ts'
 import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
-import { RUN } from './run.names.ts'
+import { RUN } from './run.machine.ts'
 import type { RunEventLog } from './run-event-log.ts'
 import type { RunPulls } from './run-pulls.ts'
 
-export interface JobPreparationPorts {
+export interface JobPreparationPorts
+  extends Pick<HostContext, 'instant' | 'system' | 'config' | 'pullRequestApi'> {
   readonly trustedClock: Pick<TrustedClock, 'now'>
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly system: ActorSystem
-  readonly config: () => ServiceConfig
   readonly workers: WorkerRegistry
   readonly runEventLog: RunEventLog
   readonly memories: Memories
@@ -53,8 +50,6 @@ export interface JobPreparationPorts {
   readonly answeredRemarks: AnsweredRemarks
   /** Names the open blockers of a ticket in a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
-  /** Refused while no code host is connected. */
-  readonly pullRequestApi: () => Result<PullRequestApi>
   readonly runPulls: RunPulls
 }
 

@@ -4,21 +4,19 @@
  * The run changes at once, and its log and record become durable with the next commit. LeaseSettlements makes sure that
  * the costs of a lease are added once.
  */
+import { readOr } from '../../core/damage.ts'
 import { attemptsOf, labelFor, labelled } from '../../core/run/cost.ts'
 import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
-import { isJsonEqual } from '../../core/settings/json-equal.ts'
+import { isJsonEqual } from '../../core/settings/json-values.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import { defineHostModule, type HostContext } from '../host-context.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { FinishedRuns } from './finished-runs.ts'
-import { costLabelOf, leaseShareOf, type RunContext, type RunMachineEvent } from './run.machine.ts'
-import { RUN } from './run.names.ts'
+import { costLabelOf, leaseShareOf, RUN, type RunContext, type RunMachineEvent } from './run.machine.ts'
 import type { RunEventLog } from './run-event-log.ts'
 
-export interface LeaseSharesPorts {
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly system: ActorSystem
+export interface LeaseSharesPorts extends Pick<HostContext, 'instant' | 'system'> {
   readonly finishedRuns: FinishedRuns
   readonly runEventLog: RunEventLog
   readonly isLive: (leaseId: string) => boolean
@@ -62,18 +60,20 @@ export class LeaseShares {
   settled(runId: string, share: LeaseShare, costs: readonly CostEntry[] | undefined): LeaseShare | undefined {
     const { label, from } = share
     if (costs !== undefined) return { label, from, entries: labelled(costs, label) }
-    const run = this.#contextOf(runId)?.run ?? this.#ports.finishedRuns.latest(runId)
-    return run && { label, from, entries: run.costs.slice(from).filter((entry) => entry.label === label) }
+    const run = this.#latest(runId)
+    if (run === undefined || run === null) return undefined
+    return { label, from, entries: run.costs.slice(from).filter((entry) => entry.label === label) }
   }
 
   /**
-   * Adds the costs of an ended lease to its run. Returns false while the run's actor recovers from a crash: the costs
-   * would count as stored before they are.
+   * Adds the costs of an ended lease to its run. Returns false while the run's actor recovers from a crash, and where the
+   * record is damaged: the costs would count as stored before they are, so their worker keeps them.
    */
   settle(runId: string, known: LeaseShare | undefined, costs: readonly CostEntry[]): boolean {
     const { system, finishedRuns, runEventLog, instant } = this.#ports
     const context = this.#contextOf(runId)
-    const run = context?.run ?? finishedRuns.latest(runId)
+    const run = this.#latest(runId)
+    if (run === null) return false
     if (run === undefined) return true
     const share = known ?? unknownShareOf(run)
     const entries = labelled(costs, share.label)
@@ -86,6 +86,17 @@ export class LeaseShares {
     return true
   }
 
+  /** Null for a damaged record. */
+  #latest(runId: string): Run | undefined | null {
+    return (
+      this.#contextOf(runId)?.run ??
+      readOr<Run | undefined | null>(
+        () => this.#ports.finishedRuns.latest(runId),
+        () => null,
+      )
+    )
+  }
+
   #contextOf(runId: string): RunContext | undefined {
     return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
   }
@@ -95,3 +106,19 @@ export class LeaseShares {
 function unknownShareOf({ costs }: Run): LeaseShare {
   return { label: labelFor('run', attemptsOf(costs) + 1), from: costs.length, entries: [] }
 }
+
+declare module '../runtime/module.ts' {
+  interface ModuleViews {
+    readonly leaseShares: LeaseShares
+  }
+}
+
+/** The leaseShares module knows which costs of a run belong to which lease. */
+export const leaseSharesModule = defineHostModule({
+  name: 'leaseShares',
+  create(context, { runRecords: { eventLog, finishedRuns }, workers }) {
+    const isLive = (leaseId: string) => workers.registry.lease(leaseId) !== undefined
+    const shares = new LeaseShares({ ...context, finishedRuns, runEventLog: eventLog, isLive })
+    return { view: shares, onStateChange: { [RUN]: (change) => shares.onRunChanged(change) } }
+  },
+})

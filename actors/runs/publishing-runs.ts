@@ -6,21 +6,18 @@
  * its sandbox, so it does not wait for it.
  */
 import type { HeldWork } from '../../core/attention/facts.ts'
-import type { Cancel, Clock, ControlDatabase } from '../../core/ports.ts'
+import type { Cancel, ControlDatabase } from '../../core/ports.ts'
 import { afterWorkLost, isBeyondPause, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
 import { ATTENTION_RUNS_MAX, PUBLISH_AGAIN_MS_MIN } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { HostContext } from '../host-context.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { FinishedRuns } from './finished-runs.ts'
 import type { RunContext, RunMachineEvent } from './run.machine.ts'
-import { RUN } from './run.names.ts'
+import { RUN } from './run.machine.ts'
 
-export interface PublishingRunsPorts {
-  readonly clock: Pick<Clock, 'now' | 'after'>
-  readonly system: ActorSystem
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
+export interface PublishingRunsPorts extends Pick<HostContext, 'clock' | 'system' | 'instant'> {
   readonly workers: Pick<WorkerRegistry, 'get'>
   readonly finishedRuns: Pick<FinishedRuns, 'latest' | 'update'>
   readonly store: { readonly database: { readonly runs: Pick<ControlDatabase['runs'], 'list'> } }

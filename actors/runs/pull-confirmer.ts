@@ -5,29 +5,27 @@
  * across restarts too. A run that waits in the queue for the answer shows why, and fails after `PULL_ANSWER_MS_MAX`.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, ControlDatabase, Log, RandomSource } from '../../core/ports.ts'
-import type { PullIdentity, PullRequestApi } from '../../core/provider-ports.ts'
+import type { Cancel, ControlDatabase, RandomSource } from '../../core/ports.ts'
+import type { PullIdentity } from '../../core/provider-ports.ts'
 import { no, type Result, SERVICE_FAILED } from '../../core/result.ts'
 import { findPullMismatch, isOpenedByRun, isSamePull } from '../../core/run/run-pull.ts'
-import {
-  PULL_ANSWER_MS_MAX,
-  PULL_CONFIRM_RETRY_MS_FIRST,
-  PULL_CONFIRM_RETRY_MS_MAX,
-  PULLS_CONFIRMED_AT_ONCE,
-} from '../../protocol/limits.ts'
 import type { Run, RunPull } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { PullAnswerEvent, RunContext } from './run.machine.ts'
 import type { RunPulls } from './run-pulls.ts'
 
-export interface PullConfirmerPorts {
-  readonly clock: Clock
+/** Pauses between two questions whether a pull request is the run's, and how many are asked at once. */
+const PULL_CONFIRM_RETRY_MS_FIRST = 2_000
+const PULL_CONFIRM_RETRY_MS_MAX = 2 * 60_000
+const PULLS_CONFIRMED_AT_ONCE = 4
+/** A run whose worker is lost waits this long for the code host to confirm its pull request, and then fails. */
+export const PULL_ANSWER_MS_MAX = 60 * 60_000
+
+export interface PullConfirmerPorts
+  extends Pick<HostContext, 'clock' | 'log' | 'instant' | 'pullRequestApi'> {
   readonly random: Pick<RandomSource, 'fraction'>
-  readonly log: Log
-  readonly instant: () => string
   readonly runs: Pick<ControlDatabase['runs'], 'get' | 'list'>
   readonly runPulls: Pick<RunPulls, 'reported'>
-  /** Refused while no code host is connected. */
-  readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
   /** Ids of the runs that are queued or with a worker. */
   readonly activeRuns: () => Iterable<string>

@@ -4,19 +4,19 @@
  *
  * A state that the code host does not return, because it is unreachable or its budget is used up, stays as it was.
  */
-import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
+import type { Cancel, ControlDatabase } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
 import type { Refusal, Result } from '../../core/result.ts'
 import { isSamePull } from '../../core/run/run-pull.ts'
-import { PULL_POLL_MS, PULL_POLL_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 
-export interface PullStatePollerPorts {
-  readonly clock: Clock
-  readonly log: Log
+/** Interval of the poll of pull request states, and the number of recent runs it covers. */
+export const PULL_POLL_MS = 2 * 60_000
+const PULL_POLL_RUNS_MAX = 200
+
+export interface PullStatePollerPorts extends Pick<HostContext, 'clock' | 'log' | 'pullRequestApi'> {
   readonly runs: Pick<ControlDatabase['runs'], 'get' | 'list'>
-  /** Refused while no code host is connected. */
-  readonly pullRequestApi: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
   /** Returns where the run's confirmed pull request is; refused while there is none. */
   readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>

@@ -5,8 +5,10 @@
  * RunManager itself only knows which ticket has an active run (queued or with a worker). The modules that it calls keep
  * everything else.
  */
-import type { Artifacts, Clock, ControlDatabase, Log, Meters } from '../../core/ports.ts'
+import { createdAtOf } from '../../core/ids.ts'
+import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
+import { createStatusEvent } from '../../core/run/describe-transition.ts'
 import { approveEdit } from '../../core/run/edited-ticket.ts'
 import { publishedBundles } from '../../core/run/publishing.ts'
 import { applyRunOptions } from '../../core/run/run-options.ts'
@@ -17,19 +19,19 @@ import {
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
-import { createStatusEvent } from '../../core/run/status-event.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
-import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunOptions, Ticket } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { FinishedRuns } from './finished-runs.ts'
-import type { RunContext, RunInput, RunMachineEvent } from './run.machine.ts'
-import { RUN } from './run.names.ts'
+import { RUN, type RunContext, type RunInput, type RunMachineEvent } from './run.machine.ts'
 import type { RunEventLog } from './run-event-log.ts'
 import type { RunReport, RunTransition } from './run-report.ts'
+
+/** Runs that may be queued at once. */
+const QUEUED_RUNS_MAX = 100_000
 
 /** Effects that belong to no single lease or connection. */
 export type RunEffect =
@@ -37,18 +39,12 @@ export type RunEffect =
   /** The record of the run names the artifact no more. */
   | { readonly type: 'run.delete artifact'; readonly runId: string; readonly name: string }
 
-export interface RunManagerPorts {
-  readonly clock: Clock
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
+export interface RunManagerPorts
+  extends Pick<HostContext, 'clock' | 'instant' | 'meters' | 'system' | 'config' | 'log'> {
   readonly newId: () => string
-  readonly meters: Meters
-  readonly system: ActorSystem
-  readonly config: () => ServiceConfig
   /** The run records on disk. */
   readonly runs: ControlDatabase['runs']
   readonly artifacts: Pick<Artifacts, 'remove'>
-  readonly log: Log
   readonly runEventLog: RunEventLog
   readonly finishedRuns: FinishedRuns
   readonly report: RunReport
@@ -140,6 +136,19 @@ export class RunManager {
     return this.#ports.system.send(RUN, runId, event)
   }
 
+  /** The lease of a run that waits, after a restart that lost the lease, until no worker can hold it. */
+  lostLeaseOf(runId: string): string | undefined {
+    const leaseId = this.#contextOf(runId)?.lease ?? undefined
+    return this.#ports.workers.leaseOf(runId) === undefined ? leaseId : undefined
+  }
+
+  /** Cancels a run: at once while its lease is lost, because no worker can be asked. */
+  cancel(runId: string, request: Extract<RunMachineEvent, { readonly type: 'cancel requested' }>): void {
+    const leaseId = this.lostLeaseOf(runId)
+    this.send(runId, request)
+    if (leaseId !== undefined) this.send(runId, { type: 'cancel enforced', leaseId, at: request.at })
+  }
+
   /** Cancels the run of a ticket that is no longer eligible, as `whenTicketLeaves` says. Follow-ups continue. */
   onTicketLeft({ id, identifier, state }: Ticket): void {
     const runId = this.#active.get(id)
@@ -150,7 +159,7 @@ export class RunManager {
     const isBegun = context.run.status !== 'queued' || context.publishing !== null
     if (isBegun && this.#ports.config().tracker.whenTicketLeaves === 'finish') return
     const reason = `${identifier} was taken out of the eligible tickets (it is in ${state})`
-    this.send(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
+    this.cancel(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
   }
 
   /** Records the state of a run's pull request, whether the run is active or finished. */
@@ -164,16 +173,29 @@ export class RunManager {
   }
 
   lastFinishedAt(ticket: Ticket): string | undefined {
-    const { runs, finishedRuns } = this.#ports
-    let last: string | undefined
-    for (const run of runs.list({ ticket: ticket.id })) {
-      const { finishedAt } = finishedRuns.latest(run.id) ?? run
-      if (finishedAt !== undefined && (last === undefined || finishedAt > last)) last = finishedAt
-    }
-    // A run whose record is damaged counts as ended: the ticket must not run again until somebody has moved it.
-    if (runs.hasDamaged(ticket.id) && (last === undefined || last < this.#startedAt)) last = this.#startedAt
-    const recent = finishedRuns.latestEndOf(ticket.id)
-    return recent !== undefined && (last === undefined || recent > last) ? recent : last
+    const { runs, finishedRuns, system } = this.#ports
+    const listed = runs.list({ ticket: ticket.id })
+    const readable = listed.map((run) =>
+      system.isDamaged(RUN, run.id)
+        ? this.#endOfDamaged(run.id)
+        : (finishedRuns.latest(run.id) ?? run).finishedAt,
+    )
+    // After the list, which finds what is damaged.
+    const damaged = runs.damagedOf(ticket.id).map((id) => this.#endOfDamaged(id))
+    const ends = [...readable, ...damaged, finishedRuns.latestEndOf(ticket.id)]
+    return ends.reduce(
+      (last, end) => (last === undefined || (end !== undefined && end > last) ? end : last),
+      undefined,
+    )
+  }
+
+  /**
+   * A damaged run counts as ended: the ticket must not run again until somebody has moved it. The wall clock may have been
+   * set back since the run began.
+   */
+  #endOfDamaged(id: string): string {
+    const createdAt = createdAtOf(id) ?? this.#startedAt
+    return createdAt > this.#startedAt ? createdAt : this.#startedAt
   }
 
   #contextOf(runId: string): RunContext | undefined {

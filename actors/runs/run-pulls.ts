@@ -16,19 +16,14 @@ import {
 } from '../../core/run/run-pull.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { chooseRepo } from '../../core/tickets/repo.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { Run, RunPull } from '../../protocol/run.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { ViewChange } from '../runtime/module.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunContext } from './run.machine.ts'
-import { RUN } from './run.names.ts'
+import { RUN } from './run.machine.ts'
 
-export interface RunPullsPorts {
-  readonly system: Pick<ActorSystem, 'peek'>
-  readonly config: () => ServiceConfig
+export interface RunPullsPorts extends Pick<HostContext, 'system' | 'config' | 'publish'> {
   readonly parsePullUrl: ParsePullUrl
-  readonly publish: (change: ViewChange) => void
 }
 
 export class RunPulls {

@@ -9,8 +9,7 @@ import { assign, setup } from 'xstate'
 import { extend } from '../../core/extend.ts'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
-import { approveEdit } from '../../core/run/edited-ticket.ts'
-import { followTicket, mayFollowTicket } from '../../core/run/follow-ticket.ts'
+import { approveEdit, followTicket, mayFollowTicket } from '../../core/run/edited-ticket.ts'
 import {
   interruptionError,
   isInterrupted,
@@ -42,13 +41,11 @@ import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
 import { RunFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunOptions, RunPull, Ticket } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
-import { RUN } from './run.names.ts'
 import {
   addEarlierResult,
   afterDue,
@@ -66,6 +63,14 @@ import {
   showStart,
   waitsForHolder,
 } from './unpublished-work.ts'
+
+/** A run fails after this many lost leases in a row. */
+export const INTERRUPTIONS_MAX = 3
+/** From this dispatch on, a run that is given back before its agent began fails; before, it is queued again. */
+export const UNBEGUN_DISPATCHES_MAX = 20
+
+/** The actor kind of runs. */
+export const RUN = 'run'
 
 export interface RunContext extends RunFields {
   readonly run: Run
@@ -332,8 +337,9 @@ function afterFollowUpSandboxLost(facts: RunActionFacts): Partial<RunContext> {
 
 function afterAccepted({ context, event }: RunActionFacts): Partial<RunContext> {
   if (event.type !== 'accepted') return {}
-  const { publishing, attempts } = context
-  const run = acceptRun(context.run, extend(event, { now: event.at }))
+  const { publishing, attempts, place } = context
+  const accepted = acceptRun(context.run, extend(event, { now: event.at }))
+  const run = place === null ? accepted : extend(accepted, { remote: place.remote })
   return {
     run: publishing === null ? dropUnpublished(run) : showStart(run, publishing),
     lease: event.leaseId,

@@ -8,8 +8,8 @@ import type { KeyValues, Write } from '../../core/ports.ts'
 import { WORKER_HEARTBEAT_MS, WORKER_HOST_SILENCE_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { WorkerEffect } from '../workers/connection.machine.ts'
 import type { WorkersView } from '../workers/module.ts'
-import type { WorkerEffect } from '../workers/worker-effects.ts'
 
 export interface UndeliveredDiscard {
   readonly workerId: string

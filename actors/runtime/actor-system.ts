@@ -6,24 +6,20 @@
  * it throws, its output is discarded and the supervisor decides about a restart. Messages between actors are delivered
  * within the same tick, one after the other, so a commit never sees an actor in the middle of a transition.
  */
-import { isNativeError } from 'node:util/types'
 import type { AnyMachineSnapshot, EventObject } from 'xstate'
 import type { ActorSnapshot, Clock, ControlDatabase, Log, Meters } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
-import { ActorFactory } from './actor-factory.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { ActorKind, ImpliedOutput } from './actor-kind.ts'
-import { BUG_MESSAGES } from './bug-messages.ts'
-import { CommitLoop, type CommitParticipant } from './commit-loop.ts'
+import { BUG_MESSAGES, CommitLoop, type CommitParticipant } from './commit-loop.ts'
 import { Counter } from './counter.ts'
 import { Deadlines } from './deadlines.ts'
 import type { LiveActor } from './live-actor.ts'
-import { Mailbox, type MailboxItem } from './mailbox.ts'
-import { ActorRegistry } from './registry.ts'
+import { ActorFactory, ActorRegistry, Supervisor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
-import { Supervisor } from './supervisor.ts'
-import type { OutsideCause, SystemObserver } from './system-observer.ts'
-import type { ActorAddress, Effect } from './transition-output.ts'
+import type { ActorAddress, Effect, OutsideCause, SystemObserver } from './transition-output.ts'
+import { Mailbox, type MailboxItem } from './transition-output.ts'
 
 export interface ActorSystemPorts {
   readonly clock: Clock
@@ -187,12 +183,12 @@ export class ActorSystem {
       const context = this.#joinSplitParts(kind, key, decoded.snapshot.context)
       if (context === undefined) return { is: 'damaged', reason: 'the other part of it is missing' }
       const actor = this.#factory.restore(kind, key, { ...decoded.snapshot, context })
-      if (actor.lastGood.status === 'error') return { is: 'damaged', reason: errorText(actor.lastGood.error) }
+      if (actor.lastGood.status === 'error') return { is: 'damaged', reason: messageOf(actor.lastGood.error) }
       this.#registry.add(actor)
       for (const [name, at] of Object.entries(decoded.snapshot.deadlines)) this.#setDeadline(actor, name, at)
       return { is: 'restored', actor }
     } catch (error) {
-      return { is: 'damaged', reason: errorText(error) }
+      return { is: 'damaged', reason: messageOf(error) }
     }
   }
 
@@ -210,6 +206,11 @@ export class ActorSystem {
   damagedKeysOf(kind: string): string[] {
     const before = `${kind} `
     return [...this.#damagedKeys].flatMap((id) => (id.startsWith(before) ? [id.slice(before.length)] : []))
+  }
+
+  /** Whether `stop` was called: no actor is known any more, and nothing reaches the disk. */
+  get isStopped(): boolean {
+    return this.#stopped
   }
 
   /** Whether any stored actor of the kind could not be read. An actor that looks unknown may be that one. */
@@ -449,7 +450,7 @@ export class ActorSystem {
     } catch (error) {
       // Observers would no longer agree with the actors, so the process must stop.
       this.#ports.log.error({ kind: actor.kind.name, err: error }, BUG_MESSAGES.observerThrew)
-      this.#ports.onFatal(errorText(error))
+      this.#ports.onFatal(messageOf(error))
     }
   }
 
@@ -458,7 +459,7 @@ export class ActorSystem {
       this.#ports.beforeCommit?.()
     } catch (error) {
       this.#ports.log.error({ err: error }, BUG_MESSAGES.beforeCommitThrew)
-      this.#ports.onFatal(errorText(error))
+      this.#ports.onFatal(messageOf(error))
     }
   }
 
@@ -475,7 +476,7 @@ export class ActorSystem {
     } catch (error) {
       // As after a commit: one failed effect, such as a write to a closed connection, must not stop the others.
       this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
-      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(errorText(error))
+      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(messageOf(error))
     }
   }
 
@@ -567,7 +568,7 @@ export class ActorSystem {
   /** Crashes of actors are handled elsewhere. An error here comes from the runtime or a kind's definition: fatal. */
   #onDeliveryError(error: unknown): void {
     this.#ports.log.error({ err: error }, BUG_MESSAGES.deliveryFailed)
-    this.#ports.onFatal(errorText(error))
+    this.#ports.onFatal(messageOf(error))
   }
 
   #sendFinalOutputs({ kind, key, lastGood }: LiveActor, reason: string): void {
@@ -584,8 +585,6 @@ type RestoreResult =
   | { readonly is: 'restored'; readonly actor: LiveActor }
   | { readonly is: 'newer'; readonly reason: string }
   | { readonly is: 'damaged'; readonly reason: string }
-
-const errorText = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
 
 /** While the wall clock counts as wrong, it reads as before every deadline, and is asked again with the next timer. */
 const trustedClockOf = ({ clock, trustedNow }: ActorSystemPorts): Pick<Clock, 'now' | 'after'> => ({

@@ -7,10 +7,9 @@
  * therefore knows of every effect that ran. A commit is in flight alone; changes made meanwhile form the next one, so
  * transactions grow with the load.
  */
-import { isNativeError } from 'node:util/types'
 import { isTakenOver } from '../../core/owner.ts'
 import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
-import { BUG_MESSAGES } from './bug-messages.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { LiveActor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { Effect } from './transition-output.ts'
@@ -165,7 +164,7 @@ export class CommitLoop {
       const state = this.#ports.database.state?.()
       if (state !== undefined && isTakenOver(state)) throw new Error(state.reason)
     } catch (error) {
-      this.#ports.onFailed(isNativeError(error) ? error.message : String(error))
+      this.#ports.onFailed(messageOf(error))
       return undefined
     }
     for (let index = 0; index < writtenActors.length; index++)
@@ -202,3 +201,17 @@ function addActorWrites(actor: LiveActor, codec: SnapshotCodec, writes: Write[])
   if (split !== undefined)
     for (const row of split.rowWrites(key, lastGood.context, durable?.context)) writes.push(row)
 }
+
+/** The log messages that always mean a bug of this program, never trouble outside. The simulation fails at each. */
+export const BUG_MESSAGES = {
+  effectFailed: 'an effect failed',
+  spawnThrew: 'an actor threw while it was spawned',
+  spawnedTwice: 'actor not spawned: one of this kind and key exists',
+  deliveryFailed: 'an event could not be delivered',
+  finalOutputsFailed: 'the final outputs of an actor failed',
+  participantThrew: 'a commit participant threw after its writes were on disk',
+  observerThrew: 'an observer of a state change threw',
+  beforeCommitThrew: 'the step before a commit threw',
+  inputFailed: 'input of a worker connection could not be handled',
+  pushFailed: 'a push could not be delivered',
+} as const

@@ -7,7 +7,7 @@
  */
 import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
 import { bindCredentials, type DisconnectedCredential } from '../../core/settings/credential-origins.ts'
-import { isJsonEqual } from '../../core/settings/json-equal.ts'
+import { isJsonEqual } from '../../core/settings/json-values.ts'
 import { redactConfig } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 

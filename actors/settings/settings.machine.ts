@@ -6,9 +6,12 @@
  * contents stay outside the machine: its context holds request handles only.
  */
 import { assign, setup } from 'xstate'
-import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
+import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
+
+/** How often a patch is decided again because a hand edit changed the file meanwhile. */
+const SETTINGS_TRIES_MAX = 5
 
 interface WaitingChange {
   readonly handle: number
@@ -33,7 +36,7 @@ export type SettingsEvent =
   | { readonly type: 'edit adopted' }
   | { readonly type: 'edit refused' }
 
-/** Effects of the settings machine; `settings.effects.ts` carries them out. */
+/** Effects of the settings machine; `settings/module.ts` carries them out. */
 export type SettingsEffect =
   | { readonly type: 'settings.apply change'; readonly handle: number }
   | { readonly type: 'settings.read file' }

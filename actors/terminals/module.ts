@@ -1,14 +1,16 @@
 /** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
-
-import { modelUseOf } from '../../core/run/model-use.ts'
+import { modelUseOf } from '../../core/run/job.ts'
 import { agentCredential } from '../../core/settings/agent-credentials.ts'
 import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import { defineHostModule } from '../host-context.ts'
-import { RUN } from '../runs/run.names.ts'
+import { RUN } from '../runs/run.machine.ts'
 import { effectHandlers } from '../runtime/module.ts'
 import { SessionCosts } from './session-costs.ts'
-import { type TerminalSessionEffect, terminalSessionKind } from './terminal-session.machine.ts'
-import { TERMINAL_SESSION } from './terminal-session.names.ts'
+import {
+  TERMINAL_SESSION,
+  type TerminalSessionEffect,
+  terminalSessionKind,
+} from './terminal-session.machine.ts'
 import { TerminalSessions } from './terminal-sessions.ts'
 
 export interface TerminalsView {
@@ -45,7 +47,7 @@ export const terminalsModule = defineHostModule({
       },
       // An execution whose lease was lost may have begun a session that the host never heard of.
       onSessionNamed({ runId, workerId }, sessionId) {
-        const run = finishedRuns.latest(runId)
+        const run = finishedRuns.readable(runId)
         if (run !== undefined && run.agentSessionId !== sessionId)
           sessionCosts.startSession(run, workerId, sessionId)
       },
@@ -57,7 +59,7 @@ export const terminalsModule = defineHostModule({
       now: () => clock.now(),
       trustedClock,
       finishedRun: (runId) =>
-        system.peek(RUN, runId) === undefined ? finishedRuns.latest(runId) : undefined,
+        system.peek(RUN, runId) === undefined ? finishedRuns.readable(runId) : undefined,
       changeRun: (run) => finishedRuns.update(run),
       requestCommit,
     })

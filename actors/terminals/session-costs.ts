@@ -6,7 +6,6 @@
  * accounted. Each export then recomputes the session's cost from usage after that instant, so a repeated export
  * changes nothing. Costs are written to finished runs only; those of an active run wait.
  */
-
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import {
@@ -17,12 +16,14 @@ import {
   sessionCost,
   sessionCostPart,
 } from '../../core/run/session-cost.ts'
-import { SESSIONS_KEPT_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
+
+/** How long ended terminal sessions are remembered, for usage exports that arrive late. */
+const SESSIONS_KEPT_MS = 31 * 24 * 3_600_000
 
 export interface SessionCostsPorts extends StoredCollectionPorts {
   readonly usage: UsageArchive

@@ -8,7 +8,9 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { TERMINAL_SESSION } from './terminal-session.names.ts'
+
+/** Name of the actor kind of a terminal session on the host. The key of such an actor is the run's id. */
+export const TERMINAL_SESSION = 'attach'
 
 export interface TerminalSessionContext {
   readonly runId: string

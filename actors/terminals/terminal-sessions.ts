@@ -6,45 +6,44 @@
  * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
-import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
+import { parseBootRefusal } from '../../core/daemon/terminal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
-import type { LeaseTimeouts } from '../../core/lease/deadline.ts'
-import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { AttachData } from '../../protocol/attach-text.ts'
 import type { RunCredentials, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
-import {
-  ATTACH_BOOT_MS_MAX,
-  ATTACH_EXIT_MS_MAX,
-  ATTACH_GRACE_MS,
-  ATTACH_VIEWS_MAX,
-  ATTACH_VIEWS_PER_RUN_MAX,
-  RELEASES_UNSENT_MAX,
-} from '../../protocol/limits.ts'
+import { ATTACH_VIEWS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { HostContext } from '../host-context.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import {
   SESSION_END_REASONS,
+  TERMINAL_SESSION,
   type TerminalSessionContext,
   type TerminalSessionEffect,
   type TerminalSessionEvent,
   type TerminalSessionInput,
 } from './terminal-session.machine.ts'
-import { TERMINAL_SESSION } from './terminal-session.names.ts'
 import { TerminalView } from './terminal-view.ts'
 
-export interface TerminalSessionsPorts {
-  readonly clock: Clock
-  readonly random: RandomSource
-  readonly log: Log
-  readonly system: ActorSystem
+export const ATTACH_VIEWS_PER_RUN_MAX = 16
+/**
+ * How long a booted sandbox without viewers stays, so that a page can be reloaded. Shorter than the worker's own
+ * limit.
+ */
+export const ATTACH_GRACE_MS = 20_000
+/** Time limit for booting a sandbox. */
+export const ATTACH_BOOT_MS_MAX = 60_000
+/** Releases that wait for a disconnected worker, per worker; more than a worker can have booted sandboxes. */
+const RELEASES_UNSENT_MAX = 256
+/** Time from the end of a session until all viewers are notified. */
+const ATTACH_EXIT_MS_MAX = 5_000
+
+export interface TerminalSessionsPorts
+  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'system' | 'timers' | 'timeouts'> {
   readonly workers: WorkerRegistry
-  readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
-  readonly timeouts: () => LeaseTimeouts
   /** The agent's credentials, from the configuration in force. */
   readonly credentials: () => RunCredentials
   /** The worker names the agent's session that goes on in a booted sandbox. */

@@ -7,13 +7,19 @@
  * After a reconnect the view asks how many input frames arrived and resends the missing ones first.
  */
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
+import { splitTerminalData } from '../../core/daemon/terminal.ts'
 import type { Cancel } from '../../core/ports.ts'
-import { splitTerminalData } from '../../core/terminal-data.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
-import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { ATTACH_FRAME_BYTES_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
-import { UnacknowledgedInput } from './unacknowledged-input.ts'
+
+/** Time in which a new view must report its size; after that a default size is used. */
+const ATTACH_SIZE_MS_MAX = 200
+/** Typed characters that are buffered while the worker cannot receive them: at least one paste. */
+export const ATTACH_TYPED_CHARS_MAX = ATTACH_FRAME_BYTES_MAX
+/** Typed characters kept after sending, in case the worker's connection was already dead: at least one paste. */
+export const ATTACH_HANDED_OVER_CHARS_MAX = ATTACH_FRAME_BYTES_MAX
 
 export interface TerminalViewPorts {
   readonly after: (ms: number, run: () => void) => Cancel
@@ -244,3 +250,53 @@ export class TerminalView implements ViewReceiver {
 
 const countChars = (pieces: readonly string[]): number =>
   pieces.reduce((chars, { length }) => chars + length, 0)
+
+/**
+ * UnacknowledgedInput keeps the input frames of one view that were sent but may have to be sent again.
+ *
+ * A dead connection accepts frames and delivers none, and the host notices only later. Host and worker both count the
+ * input frames of a view. After a reconnect the worker reports its count, and the host resends exactly the frames that
+ * are missing. The buffer keeps the newest frames up to a limit; older input sent into a dead connection is lost.
+ */
+class UnacknowledgedInput {
+  readonly #frames: string[] = []
+  #chars = 0
+  /** Number of frames sent before the first one that is kept. */
+  #droppedCount = 0
+  #isStopped = false
+
+  get isEmpty(): boolean {
+    return this.#frames.length === 0
+  }
+
+  add(data: string): void {
+    if (this.#isStopped) return
+    this.#frames.push(data)
+    this.#chars += data.length
+    while (this.#chars > ATTACH_HANDED_OVER_CHARS_MAX) this.#dropOldest()
+  }
+
+  /** Returns and forgets the frames the worker missed. `receivedCount`: frames it received in total. */
+  takeMissed(receivedCount: number): readonly string[] {
+    const missed = this.#frames.slice(Math.max(0, receivedCount - this.#droppedCount))
+    this.#clear()
+    this.#droppedCount = receivedCount
+    return missed
+  }
+
+  /** Keeps no more frames: the worker does not count them, or the view is closed. */
+  stop(): void {
+    this.#isStopped = true
+    this.#clear()
+  }
+
+  #clear(): void {
+    this.#frames.length = 0
+    this.#chars = 0
+  }
+
+  #dropOldest(): void {
+    this.#chars -= this.#frames.shift()?.length ?? 0
+    this.#droppedCount += 1
+  }
+}

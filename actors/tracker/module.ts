@@ -1,25 +1,25 @@
 /** The tracker module polls tickets, queues runs for them, and carries what runs do back to the tracker. */
-import type { TicketObservation } from '../../core/tickets/run-trigger.ts'
+import { followTicket, mayFollowTicket } from '../../core/run/edited-ticket.ts'
+import { describeTrackerDisconnection } from '../../core/settings/credential-origins.ts'
+import type { TicketObservation } from '../../core/tickets/run-progress.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
-import type { RunContext } from '../runs/run.machine.ts'
-import { RUN } from '../runs/run.names.ts'
+import { RUN, type RunContext, type RunMachineEvent } from '../runs/run.machine.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, type ViewChange } from '../runtime/module.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
-import { PullRequestLinks } from './pull-request-links.ts'
-import { TicketEdits } from './ticket-edits.ts'
-import { TicketIntake, type TicketsChange } from './ticket-intake.ts'
-import { TicketProgress } from './ticket-progress.ts'
+import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
+import { type PollRecord, TicketIntake, type TicketsChange } from './ticket-intake.ts'
+import { TicketNotes, TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
+  type TrackerConnectionContext,
   type TrackerConnectionEffect,
   trackerConnectionKind,
 } from './tracker-connection.machine.ts'
-import { TrackerConnection } from './tracker-connection.ts'
+import { TrackerConnection, trackerStatusOf } from './tracker-connection.ts'
 import { TRACKER_POLL, type TrackerPollEffect, trackerPollKind } from './tracker-poll.machine.ts'
-import { TrackerStatusReporter } from './tracker-status.ts'
 
 export interface TrackerView {
   readonly connection: TrackerConnection
@@ -62,18 +62,14 @@ export const trackerModule = defineHostModule({
     })
     const edits = new TicketEdits({ system, runs, intake, clock: context.clock })
     const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
-    const pullRequestLinks = new PullRequestLinks({
-      ...context,
-      keyValues,
-      ask: (request) => connection.ask(request),
-    })
+    const notes = new TicketNotes({ ...context, keyValues, ask: (request) => connection.ask(request) })
     const progress = new TicketProgress({
       config,
       intake,
       observations,
       runs,
       trackerConnection: connection,
-      pullRequestLinks,
+      notes,
       appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
     })
     return {
@@ -82,7 +78,7 @@ export const trackerModule = defineHostModule({
         intake: (effect) => intake.runEffect(effect),
         tracker: (effect) => connection.runEffect(effect),
       }),
-      participants: [observations, intake.moves, pullRequestLinks],
+      participants: [observations, intake.moves, notes.links, notes.comments],
       onStateChange: {
         [RUN]: (change) => applyRunChange(change, { progress, intake, edits }),
         [TRACKER_CONNECTION]({ before, after }) {
@@ -94,12 +90,12 @@ export const trackerModule = defineHostModule({
       onRestored: () => intake.moves.restore(),
       start() {
         connection.onConfigChange()
-        pullRequestLinks.start()
+        notes.start()
       },
       drain: () => connection.refreshSettled(),
       stop() {
         connection.stop()
-        pullRequestLinks.stop()
+        notes.stop()
         intake.stop()
         edits.stop()
       },
@@ -107,10 +103,12 @@ export const trackerModule = defineHostModule({
         connection.onConfigChange()
         intake.onConfigChange()
       },
-      sizes: () => ({ pullLinks: pullRequestLinks.size }),
+      sizes: () => ({ pullLinks: notes.links.size, ticketComments: notes.comments.size }),
     }
   },
 })
+
+// ---- changes of runs and tickets ---------------------------------------------------------------------------------
 
 interface RunObservers {
   readonly progress: TicketProgress
@@ -153,4 +151,113 @@ function applyTicketsChange(
   edits.onTicketsChanged(names)
   if (isEligibleChanged) broadcast.send({ type: 'tickets', tickets: intake.shownTickets() })
   publish({ view: 'tickets', keys: names })
+}
+
+// ---- the status of the tracker -----------------------------------------------------------------------------------
+
+type StateSnapshot = Pick<StateChange['after'], 'value' | 'context'>
+
+interface TrackerStatusPorts extends Pick<HostContext, 'clock' | 'system' | 'broadcast' | 'currentConfig'> {
+  readonly pollRecord: () => PollRecord
+}
+
+/**
+ * TrackerStatusReporter returns the tracker's status as people see it, and publishes it to dashboards.
+ *
+ * Dashboards receive a status when the connection changes. A poll alone changes only times and counts, which they ask
+ * for.
+ */
+class TrackerStatusReporter {
+  readonly #ports: TrackerStatusPorts
+
+  constructor(ports: TrackerStatusPorts) {
+    this.#ports = ports
+  }
+
+  current(): TrackerStatus {
+    const actor = this.#ports.system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
+    return actor === undefined ? { state: 'disconnected' } : this.#statusOf(actor)
+  }
+
+  onConnectionChange(before: StateSnapshot, after: StateSnapshot): void {
+    const [known, status] = [this.#statusOf(before), this.#statusOf(after)]
+    if (known.state !== status.state || known.error !== status.error)
+      this.#ports.broadcast.send({ type: 'linear-status', linearStatus: status })
+  }
+
+  #statusOf({ value, context }: StateSnapshot): TrackerStatus {
+    const { system, clock, pollRecord } = this.#ports
+    const { lastPollAt, nextPollInMs, seen, eligible } = pollRecord()
+    const isWaiting = system.peek(TRACKER_POLL, TRACKER_POLL)?.value === 'waiting'
+    const status = trackerStatusOf(value, context as TrackerConnectionContext)
+    const reason =
+      status.state === 'disconnected'
+        ? describeTrackerDisconnection(this.#ports.currentConfig.disconnected)
+        : undefined
+    return {
+      ...status,
+      ...(reason === undefined ? {} : { error: reason }),
+      ...(lastPollAt === undefined ? {} : { lastPollAt: instant(lastPollAt), seen, eligible }),
+      ...(nextPollInMs === undefined || !isWaiting
+        ? {}
+        : { nextPollAt: instant(clock.now() + nextPollInMs) }),
+    }
+  }
+}
+
+const instant = (ms: number): string => new Date(ms).toISOString()
+
+// ---- edited tickets ----------------------------------------------------------------------------------------------
+
+export interface TicketEditsPorts extends Pick<HostContext, 'system' | 'clock'> {
+  readonly runs: Pick<RunManager, 'activeRunOf'>
+  readonly intake: Pick<TicketIntake, 'currentTicket'>
+}
+
+/**
+ * TicketEdits sends a run its ticket as the tracker lists it now, while the run follows it (`core/run/edited-ticket.ts`).
+ *
+ * The check costs one run each: for a ticket that the listing names as changed, and for a run that has changed itself,
+ * because its ticket may have been edited while a worker had the run. Many edits are sent in several turns.
+ */
+export class TicketEdits {
+  readonly #ports: TicketEditsPorts
+  readonly #backlog: TicketBacklog
+
+  constructor(ports: TicketEditsPorts) {
+    this.#ports = ports
+    this.#backlog = new TicketBacklog({ clock: ports.clock, handle: (ids) => this.#checkTickets(ids) })
+  }
+
+  stop(): void {
+    this.#backlog.stop()
+  }
+
+  /** @param names ids of tickets, and other names */
+  onTicketsChanged(names: Iterable<string>): void {
+    const ids = [...names].filter((name) => this.#ports.runs.activeRunOf(name) !== undefined)
+    this.#checkTickets(ids.slice(0, TICKETS_PER_TURN))
+    if (ids.length > TICKETS_PER_TURN) this.#backlog.add(ids.slice(TICKETS_PER_TURN))
+  }
+
+  onRunChange({ key, after, over }: StateChange): void {
+    if (!over) this.#check(key, after.context as RunContext)
+  }
+
+  #checkTickets(ticketIds: readonly string[]): void {
+    const { system, runs } = this.#ports
+    for (const ticketId of ticketIds) {
+      const runId = runs.activeRunOf(ticketId)
+      const snapshot = runId === undefined ? undefined : system.peek(RUN, runId)
+      if (runId !== undefined && snapshot !== undefined) this.#check(runId, snapshot.context as RunContext)
+    }
+  }
+
+  #check(runId: string, context: RunContext): void {
+    if (!mayFollowTicket(context)) return
+    const ticket = this.#ports.intake.currentTicket(context.run.ticket)
+    if (followTicket(context.run, ticket) === context.run) return
+    const event: RunMachineEvent = { type: 'ticket edited', ticket }
+    this.#ports.system.send(RUN, runId, event)
+  }
 }

@@ -5,16 +5,7 @@
  * ticket. The stored observation of each ticket keeps a restart, or the host's own move of a ticket, from
  * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
-import type {
-  Cancel,
-  Clock,
-  KeyValues,
-  Log,
-  RandomSource,
-  TrackedTicket,
-  Tracker,
-  TrackerListing,
-} from '../../core/ports.ts'
+import type { Cancel, KeyList, KeyValues, TrackedTicket, Tracker, TrackerListing } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import {
   openBlockers,
@@ -32,14 +23,15 @@ import {
   observeTicket,
   recordHostMove,
   recordHostState,
+  rememberedMove,
   shouldStartRun,
   type TicketObservation,
-} from '../../core/tickets/run-trigger.ts'
+} from '../../core/tickets/run-progress.ts'
 import { TicketListing } from '../../core/tickets/ticket-listing.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
-import { TICKET_ID_BYTES_MAX, TICKET_MOVE_VISIBLE_MS_MAX } from '../../protocol/limits.ts'
+import { TICKET_ID_BYTES_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { compareTickets } from '../../protocol/ticket-order.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StoredCollection } from '../runtime/stored-collection.ts'
 import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
@@ -47,18 +39,17 @@ import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
 
-export interface TicketIntakePorts {
-  readonly clock: Clock
-  readonly random: RandomSource
-  readonly log: Log
-  readonly keyValues: KeyValues
+/** How long a tracker may still show a ticket's old state after a move. */
+export const TICKET_MOVE_VISIBLE_MS_MAX = 120_000
+
+export interface TicketIntakePorts
+  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config' | 'requestCommit'> {
+  readonly keyValues: KeyValues & KeyList
   readonly observations: StoredCollection<TicketObservation>
   readonly trackerConnection: TrackerConnection
-  readonly config: () => ServiceConfig
   readonly sendEvent: (event: TrackerPollEvent) => void
   readonly runs: RunManager
   readonly onTicketsChanged: (change: TicketsChange) => void
-  readonly requestCommit: () => void
 }
 
 export interface TicketsChange {
@@ -117,6 +108,7 @@ export class TicketIntake {
     this.moves = new TicketMoves({
       ...ports,
       ask: (request) => ports.trackerConnection.ask(request),
+      remake: (ticketId) => this.#remakeMove(ticketId),
       allowedOrigins: (move) => this.#allowedOrigins(move),
       onAnswered: (move, how) => {
         this.#movedDuringPoll.add(move.ticketId)
@@ -371,8 +363,12 @@ export class TicketIntake {
     if (this.#isOutdatedState(ticket)) return known
     const observed = observeTicket(known, ticket, nowIso)
     if (observed === known) return known
-    const isNew = known === undefined
-    const memory = isNew ? observed : observedAfter(observed, this.#ports.runs.lastFinishedAt(ticket))
+    const lastFinishedAt = this.#ports.runs.lastFinishedAt(ticket)
+    // The earlier observation may be lost, and the clock behind the tracker's.
+    const memory =
+      known === undefined
+        ? observedBefore(observed, lastFinishedAt ?? observed.since)
+        : observedAfter(observed, lastFinishedAt)
     this.#ports.observations.set(ticket.id, memory)
     return memory
   }
@@ -408,6 +404,12 @@ export class TicketIntake {
     if (!isDone && this.#hasListing && !this.#listing.byId.has(ticketId)) return
     this.#rememberState(ticketId, state)
     this.moves.request(ticketId, state, known.state, only)
+  }
+
+  /** Otherwise the ticket, which may not have been moved, would count as moved by somebody else, and run again. */
+  #remakeMove(ticketId: string): TicketMove | undefined {
+    const known = this.#ports.observations.get(ticketId)
+    return known && { ticketId, ...rememberedMove(known, this.#ports.config().tracker) }
   }
 
   /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */

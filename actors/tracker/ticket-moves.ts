@@ -3,16 +3,21 @@
  *
  * A requested move is on disk with the commit that caused it and stays there until the tracker has answered, so neither
  * a restart nor an outage of the tracker loses it. Moving a ticket twice to the same state is harmless. Each ticket has
- * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order. A process that
- * dies may leave any of the stored moves in flight, so the next process lets the tracker finish these first.
+ * one move in flight at a time, because a tracker may carry out two concurrent moves in the wrong order. A move that
+ * failed for the time being, or that a dead process sent, may still be carried out. A move to another state waits for
+ * that as long as a request may take.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
+import type { Cancel, KeyList, KeyValues } from '../../core/ports.ts'
 import type { RefusalKind } from '../../core/result.ts'
-import { HTTP_ANSWER_MS_MAX, TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
+import { HTTP_ANSWER_MS_MAX } from '../../protocol/limits.ts'
+import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
+
+/** Longest wait before a failed ticket move is retried. */
+const TICKET_MOVE_RETRY_MS_MAX = 60_000
 
 export interface TicketMove {
   readonly ticketId: string
@@ -23,11 +28,13 @@ export interface TicketMove {
   readonly only?: readonly string[]
 }
 
-export interface TicketMovesPorts extends StoredCollectionPorts {
-  readonly clock: Clock
-  readonly random: RandomSource
-  readonly log: Log
+export interface TicketMovesPorts
+  extends StoredCollectionPorts,
+    Pick<HostContext, 'clock' | 'random' | 'log'> {
+  readonly keyValues: KeyValues & KeyList
   readonly ask: TrackerConnection['ask']
+  /** Returns again a move whose record is damaged; undefined when too little else is known of its ticket. */
+  readonly remake: (ticketId: string) => TicketMove | undefined
   /** The states from which the ticket may be moved; undefined allows any. */
   readonly allowedOrigins: (move: TicketMove) => readonly string[] | undefined
   /**
@@ -51,6 +58,8 @@ export class TicketMoves implements CommitParticipant {
   readonly #inFlight = new Set<string>()
   /** By ticket: the move to send once the one in flight has been answered. */
   readonly #afterInFlight = new Map<string, TicketMove>()
+  /** By ticket: the state of a move that failed for the time being, and until when the tracker may still carry it out. */
+  readonly #unsettled = new Map<string, { readonly state: string; readonly until: number }>()
   readonly #stored: StoredCollection<TicketMove>
 
   constructor(ports: TicketMovesPorts) {
@@ -64,9 +73,10 @@ export class TicketMoves implements CommitParticipant {
 
   /** Continues the moves that a previous process left unfinished, before anything requests another. */
   restore(): void {
-    for (const [, fact] of this.#ports.keyValues.all('errand', { after: PREFIX, until: 'tracker0' })) {
-      // Only this class writes under the prefix, so the stored value has this type.
-      const move = fact as TicketMove
+    const { keyValues, remake } = this.#ports
+    for (const key of keyValues.keys('errand', { after: PREFIX, until: 'tracker0' })) {
+      const move = this.#stored.get(key) ?? remake(key.slice(PREFIX.length))
+      if (move === undefined) continue
       this.#pending.set(move.ticketId, move)
       this.#awaitEarlierProcess(move.ticketId)
       void this.#attempt(move, 0)
@@ -121,12 +131,31 @@ export class TicketMoves implements CommitParticipant {
       return
     }
     this.#retryTimers.delete(ticketId)
+    const wait = this.#settlesIn(move)
+    if (wait > 0) {
+      this.#sendLater(move, wait, tries)
+      return
+    }
     this.#inFlight.add(ticketId)
     const outcome = await this.#moveTicket(move)
+    if (outcome.is === 'temporary') this.#noteUnsettled(move)
     if (this.#sendNext(ticketId) || this.#pending.get(ticketId) !== move) {
       if (outcome.is === 'moved' && this.#pending.has(ticketId)) this.#ports.onAnswered(move, 'moved')
     } else if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
     else this.#finish(move, outcome.is)
+  }
+
+  #noteUnsettled({ ticketId, state }: TicketMove): void {
+    const now = this.#ports.clock.monotonic()
+    for (const [id, { until }] of this.#unsettled) if (until <= now) this.#unsettled.delete(id)
+    this.#unsettled.set(ticketId, { state, until: now + HTTP_ANSWER_MS_MAX })
+  }
+
+  /** Returns for how many milliseconds an earlier move of the ticket may still overtake this one. */
+  #settlesIn({ ticketId, state }: TicketMove): number {
+    const earlier = this.#unsettled.get(ticketId)
+    if (earlier === undefined || earlier.state === state) return 0
+    return earlier.until - this.#ports.clock.monotonic()
   }
 
   /** The move in flight is over. Returns whether another one waited for that. */
@@ -145,12 +174,16 @@ export class TicketMoves implements CommitParticipant {
   }
 
   #retryLater(move: TicketMove, tries: number, problem: string): void {
-    const { clock, random, log } = this.#ports
+    const { random, log } = this.#ports
     if (tries === 0) log.warn({ ...move, problem }, 'moving a ticket in the tracker failed and is retried')
     const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, random.fraction())
+    this.#sendLater(move, wait, tries + 1)
+  }
+
+  #sendLater(move: TicketMove, wait: number, tries: number): void {
     this.#retryTimers.set(
       move.ticketId,
-      clock.after(wait, () => void this.#attempt(move, tries + 1)),
+      this.#ports.clock.after(wait, () => void this.#attempt(move, tries)),
     )
   }
 

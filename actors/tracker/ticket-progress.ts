@@ -1,9 +1,10 @@
 /**
  * Ticket progress carries what a run does back to its ticket: the state that work has begun, is up for review, is merged
- * or was given up, the link to the pull request, and the instant at which the run ended. A follow-up leaves its ticket
- * alone.
+ * or was given up, the link to the pull request, that nothing was changed, and the instant at which the run ended. A
+ * follow-up leaves its ticket alone.
  */
-
+import type { PullLink, TicketComment } from '../../core/ports.ts'
+import { type RefusalKind, yes } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import {
   endHold,
@@ -12,16 +13,19 @@ import {
   nextTicketStep,
   releaseTicket,
   stateOfStep,
+  type TicketObservation,
+  unchangedRunComment,
   unchangedRunText,
 } from '../../core/tickets/run-progress.ts'
-import type { TicketObservation } from '../../core/tickets/run-trigger.ts'
+import { changedNothing } from '../../protocol/changed-nothing.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Run } from '../../protocol/run.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
 import type { StoredCollection } from '../runtime/stored-collection.ts'
-import type { PullRequestLinks } from './pull-request-links.ts'
 import type { TicketIntake } from './ticket-intake.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
@@ -30,8 +34,8 @@ export interface TicketProgressPorts {
   readonly intake: Pick<TicketIntake, 'moveTicket' | 'onRunEnded'>
   readonly observations: StoredCollection<TicketObservation>
   readonly runs: Pick<RunManager, 'activeRunOf'>
-  readonly trackerConnection: Pick<TrackerConnection, 'linksPulls'>
-  readonly pullRequestLinks: PullRequestLinks
+  readonly trackerConnection: Pick<TrackerConnection, 'linksPulls' | 'hasComments'>
+  readonly notes: TicketNotes
   readonly appendToRunLog: (runId: string, text: string) => void
 }
 
@@ -64,7 +68,7 @@ export class TicketProgress {
   /** The code host confirmed that the pull request is the run's. */
   onPullConfirmed({ prUrl, ticket }: Run): void {
     if (prUrl !== undefined && this.#ports.trackerConnection.linksPulls)
-      this.#ports.pullRequestLinks.addLink(ticket, prUrl)
+      this.#ports.notes.links.addLink(ticket, prUrl)
   }
 
   /** The pull request of a finished run, or of a follow-up, was merged. A new run of the ticket decides at its end. */
@@ -80,6 +84,8 @@ export class TicketProgress {
     const step = nextTicketStep(run)
     if (step === undefined) return
     if (step === 'released') {
+      const { trackerConnection, notes } = this.#ports
+      if (changedNothing(run) && trackerConnection.hasComments) notes.comments.addUnchanged(run)
       this.#release(run)
       return
     }
@@ -126,3 +132,86 @@ export class TicketProgress {
 
 const isMerge = (before: Run, after: Run): boolean =>
   before.prState !== 'merged' && after.prState === 'merged'
+
+// ---- notes on tickets --------------------------------------------------------------------------------------------
+
+interface TicketNotePorts<T extends object>
+  extends Pick<DurableTaskPorts<T>, 'clock' | 'random' | 'log' | 'keyValues' | 'requestCommit'> {
+  readonly ask: TrackerConnection['ask']
+}
+
+/**
+ * Ticket notes are the links to pull requests, and the comments that a run has changed nothing.
+ *
+ * Each note is a durable task, so a restart or an outage of the tracker loses none. Linking or commenting twice has the
+ * effect of doing it once.
+ */
+export class TicketNotes {
+  readonly links: PullRequestLinks
+  readonly comments: TicketComments
+
+  constructor(ports: TicketNotePorts<object>) {
+    this.links = new PullRequestLinks(ports)
+    this.comments = new TicketComments(ports)
+  }
+
+  start(): void {
+    this.links.start()
+    this.comments.start()
+  }
+
+  stop(): void {
+    this.links.stop()
+    this.comments.stop()
+  }
+}
+
+interface PullRequestLinkTask extends PullLink {
+  readonly ticketId: string
+}
+
+interface TicketCommentTask extends TicketComment {
+  readonly ticketId: string
+}
+
+const ATTEMPTS = {
+  attemptsMax: 50,
+  /** These refusals do not count as attempts: days may pass before a person connects the tracker again. */
+  unreachableKinds: new Set<RefusalKind>(['unavailable', 'unauthorized']),
+}
+
+class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
+  constructor(ports: TicketNotePorts<PullRequestLinkTask>) {
+    super({
+      ...ports,
+      ...ATTEMPTS,
+      prefix: 'link/',
+      attempt: (_, { ticketId, url, title }) =>
+        ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
+      onGivenUp: (_, { ticketId, url }, reason) =>
+        ports.log.warn({ ticketId, url, reason }, 'linking a pull request in its ticket failed for good'),
+    })
+  }
+
+  addLink({ id, title }: Ticket, url: string): void {
+    this.add(id, { ticketId: id, url, title: `Pull request: ${title}`.slice(0, TEXT_CHARS_MAX) })
+  }
+}
+
+class TicketComments extends DurableTasks<TicketCommentTask> {
+  constructor(ports: TicketNotePorts<TicketCommentTask>) {
+    super({
+      ...ports,
+      ...ATTEMPTS,
+      prefix: 'comment/',
+      attempt: (_, { ticketId, key, text }) =>
+        ports.ask(async (tracker) => (await tracker.comment?.(ticketId, { key, text })) ?? yes(undefined)),
+      onGivenUp: (runId, { ticketId }, reason) =>
+        ports.log.warn({ ticketId, runId, reason }, 'a comment on a ticket failed for good'),
+    })
+  }
+
+  addUnchanged({ id, ticket }: Run): void {
+    this.add(id, { ticketId: ticket.id, key: id, text: unchangedRunComment(id) })
+  }
+}

@@ -7,7 +7,7 @@
  * another one.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
+import type { Cancel, Tracker } from '../../core/ports.ts'
 import type { Accounts, CredentialChange, TokenPair } from '../../core/provider-ports.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
@@ -15,26 +15,24 @@ import { trackerAddress } from '../../core/settings/credential-origins.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TRACKER_FACTS } from '../../protocol/drivers.ts'
-import {
-  TEXT_CHARS_MAX,
-  TOKEN_REFRESH_AHEAD_MS,
-  TOKEN_REFRESH_RETRY_MS_FIRST,
-  TOKEN_REFRESH_RETRY_MS_MAX,
-  TRACKER_ANSWER_MS_MAX,
-} from '../../protocol/limits.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { HostContext } from '../host-context.ts'
 import type {
   TrackerConnectionContext,
   TrackerConnectionEffect,
   TrackerConnectionEvent,
 } from './tracker-connection.machine.ts'
 
-export interface TrackerConnectionPorts {
-  readonly clock: Clock
-  readonly random: RandomSource
-  readonly log: Log
-  readonly config: () => ServiceConfig
-  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+/** Time limit for a tracker call; drivers give up on a single request much sooner. */
+const TRACKER_ANSWER_MS_MAX = 120_000
+/** Time before its expiry at which a tracker's token is refreshed. */
+const TOKEN_REFRESH_AHEAD_MS = 5 * 60_000
+const TOKEN_REFRESH_RETRY_MS_FIRST = 5_000
+const TOKEN_REFRESH_RETRY_MS_MAX = 5 * 60_000
+
+export interface TrackerConnectionPorts
+  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config' | 'trackerFor'> {
   readonly refresh: Accounts['refreshTrackerToken']
   /** Resolves when the change is durable and in force; refused as `conflict` when `isStillWanted` answers false. */
   readonly save: (
@@ -100,6 +98,11 @@ export class TrackerConnection {
   /** Whether the tracker can link pull requests in its tickets. */
   get linksPulls(): boolean {
     return this.#tracker?.linkPull !== undefined
+  }
+
+  /** Whether the tracker has comments on its tickets. */
+  get hasComments(): boolean {
+    return this.#tracker?.comment !== undefined
   }
 
   // ---- the configuration -------------------------------------------------------------------------------------------

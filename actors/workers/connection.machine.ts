@@ -8,7 +8,7 @@ import { assign, setup } from 'xstate'
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { CONNECTION } from './worker.names.ts'
+import { CONNECTION } from './worker.machine.ts'
 
 /** The reason in the frame that ends a replaced connection. Workers read its code only. */
 export const CONNECTION_REPLACED = 'replaced by a newer connection'
@@ -45,6 +45,24 @@ export type ConnectionEffect =
     }
   | { readonly type: 'worker.close connection'; readonly connection: number; readonly reason: string }
   | { readonly type: 'worker.send revoked'; readonly connection: number; readonly reason: string }
+
+/** Effects of workers and their connections, run after the commit that caused them. */
+export type WorkerEffect =
+  | ConnectionEffect
+  /** The enrollment is on disk, so the worker may receive its credential. */
+  | { readonly type: 'worker.send registered'; readonly connection: number }
+  | {
+      readonly type: 'worker.refuse connection'
+      readonly connection: number
+      readonly code: RejectionCode
+      readonly reason: string
+    }
+  | { readonly type: 'worker.revoke connection'; readonly connection: number; readonly reason: string }
+  | { readonly type: 'worker.send state'; readonly workerId: string }
+  /** Tells a worker to delete the sandbox of a finished run. */
+  | { readonly type: 'worker.send discard'; readonly workerId: string; readonly runId: string }
+  /** Sends the current workers to the dashboards. */
+  | { readonly type: 'worker.push workers' }
 
 const { recordEffect, endActor } = defineActions<ConnectionContext, ConnectionEvent, ConnectionEffect>()
 

@@ -6,21 +6,16 @@
  * worker is a known trouble until the worker takes a run.
  */
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
-import type { Log } from '../../core/ports.ts'
 import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { KnownTroubles } from '../attention/known-troubles.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { HostContext } from '../host-context.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface DispatchBackoffPorts {
-  readonly log: Log
+export interface DispatchBackoffPorts
+  extends Pick<HostContext, 'log' | 'timers' | 'instant' | 'requestScheduling'> {
   readonly workers: WorkerRegistry
-  readonly timers: MonotonicTimers
   readonly troubles: Pick<KnownTroubles, 'begin' | 'end'>
-  readonly instant: () => string
-  /** Something changed that may let a run be placed. */
-  readonly requestScheduling: () => void
 }
 
 const timerKeyOf = (workerId: string): string => `worker ${workerId}`
@@ -40,6 +35,7 @@ export class DispatchBackoff {
     const now = timers.now()
     const rejection = parseRejection(reason)
     worker.pausedUntil = now + WORKER_BACKOFF_MS
+    worker.refusal = rejection.detail === '' ? rejection.class : rejection.detail
     timers.set(timerKeyOf(worker.id), 'pause', worker.pausedUntil)
     if (rejection.class === 'draining') this.#draining.add(worker.id)
     else this.#draining.delete(worker.id)

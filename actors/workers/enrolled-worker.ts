@@ -22,6 +22,8 @@ export interface EnrolledWorker extends WorkerFacts {
   /** The machine is gone with nothing left to report, and has left its seat. */
   readonly hasEnded: boolean
   pausedUntil: number
+  /** Why it got that pause, in its words. */
+  refusal?: string
   hold?: string
   fullDisk?: string
   /** Monotonic instant of the worker's last frame. */

@@ -1,39 +1,34 @@
 /**
  * Heartbeats answers the heartbeats of workers and acknowledges how far each of their leases is on disk.
  *
- * Answers use only what is already on disk and wait for no commit, so heartbeats continue when the disk is full.
+ * Answers use only what is already on disk and wait for no commit, so heartbeats continue when the disk is full. The
+ * instant of the last heartbeat is stored now and then.
  */
-
-import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
-import { WORKER_LAST_SEEN_LAG_MS } from '../../protocol/limits.ts'
 import { isLoopback } from '../../protocol/loopback.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
-import { storeLastSeen } from './last-seen.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { Setbacks } from './setbacks.ts'
-import type { WorkerEvent } from './worker.machine.ts'
-import { WORKER } from './worker.names.ts'
+import { WORKER, type WorkerEvent } from './worker.machine.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 
-export interface HeartbeatsPorts {
-  readonly clock: Clock
-  /** The current wall clock time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly system: ActorSystem
+/** While a worker is connected, the stored instant of its last heartbeat lies behind by at most this. */
+export const WORKER_LAST_SEEN_LAG_MS = 5 * 60_000
+
+export interface HeartbeatsPorts
+  extends Pick<HostContext, 'clock' | 'instant' | 'system' | 'requestScheduling'> {
   readonly acknowledgements: LeaseAcknowledgements
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
   readonly setbacks: Setbacks
   readonly undeliveredDiscards: UndeliveredDiscards
   readonly trustedClock: TrustedClock
-  /** Something changed that may let a run be placed. */
-  readonly requestScheduling: () => void
   /** Capabilities of a worker changed. */
   readonly onWorkersChanged: () => void
 }
@@ -102,3 +97,27 @@ function keepEnding(
 }
 
 const isEqual = (a: object, b: object | null): boolean => JSON.stringify(a) === JSON.stringify(b)
+
+// ---- when a worker was last heard --------------------------------------------------------------------------------
+
+/** For a host that stops: a connection may end too late for its last commit. */
+export function storeLastSeenOfOnline(system: ActorSystem, workers: Iterable<EnrolledWorker>): void {
+  for (const worker of [...workers]) if (worker.online) storeLastSeen(system, worker, 0)
+}
+
+/**
+ * Stores when a worker was last heard. A row for each heartbeat would cost a fleet at rest hundreds of commits an hour, so
+ * the disk follows at the end of a connection, and now and then before that.
+ *
+ * @param lagMs how far the stored instant may lie behind
+ */
+export function storeLastSeen(
+  system: ActorSystem,
+  { id, lastSeenAt, context }: EnrolledWorker,
+  lagMs: number,
+): void {
+  const storedAt = Date.parse(context.lastSeenAt ?? context.enrolledAt)
+  if (lastSeenAt === undefined || lastSeenAt - storedAt <= lagMs) return
+  const seen: WorkerEvent = { type: 'seen', at: new Date(lastSeenAt).toISOString() }
+  system.send(WORKER, id, seen)
+}

@@ -1,5 +1,6 @@
 /**
- * JoinKeys holds the keys with which many machines enroll as workers, each with a credential of its own.
+ * JoinKeys holds the keys with which many machines enroll as workers, each with a credential of its own. PairingTokens
+ * issues the tokens with which one machine does.
  *
  * A key is on disk as a hash, so it survives restarts and only its creator ever sees it. How many workers a key has is
  * counted in the worker registry, so a worker that is revoked or removed makes room for the next one.
@@ -11,11 +12,12 @@ import {
   type RegistrationAdmission,
 } from '../../core/fleet/admission.ts'
 import { holderOfJoinKey } from '../../core/fleet/connection-seats.ts'
-import { hashSecret, newJoinKey, newJoinKeyId } from '../../core/fleet/token.ts'
+import { hashSecret, newJoinKey, newJoinKeyId, newPairingToken } from '../../core/fleet/token.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JoinKey } from '../../protocol/join-key.ts'
 import { JOIN_KEYS_MAX } from '../../protocol/limits.ts'
+import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
@@ -27,9 +29,7 @@ export interface StoredJoinKey extends JoinKeyTerms {
   readonly createdAt: string
 }
 
-export interface JoinKeysPorts extends StoredCollectionPorts {
-  readonly clock: Clock
-  readonly random: RandomSource
+export interface JoinKeysPorts extends StoredCollectionPorts, Pick<HostContext, 'clock' | 'random'> {
   readonly workers: WorkerRegistry
 }
 
@@ -116,16 +116,106 @@ export class JoinKeys implements CommitParticipant {
     return this.#byId.has(id) && this.freeSeatsOf(id) !== 0
   }
 
-  #countWorkers(id: string): number {
-    return this.#ports.workers.countByJoinKey().get(id) ?? 0
-  }
-
   get size(): number {
     return this.#byId.size
+  }
+
+  #countWorkers(id: string): number {
+    return this.#ports.workers.countByJoinKey().get(id) ?? 0
   }
 
   #hold(joinKey: StoredJoinKey): void {
     this.#byId.set(joinKey.id, joinKey)
     this.#byHash.set(joinKey.hash, joinKey)
+  }
+}
+
+// ---- pairing tokens ----------------------------------------------------------------------------------------------
+
+const PAIRING_TOKEN_MS = 10 * 60_000
+/** Pairing tokens that may be valid at once; above this the oldest is removed. */
+const PAIRING_TOKENS_MAX = 1_000
+
+interface PairingToken {
+  readonly local: boolean
+  /** Monotonic instant in milliseconds. */
+  readonly expiresAtMonotonic: number
+}
+
+type Redemption =
+  | { readonly is: 'valid'; readonly local: boolean }
+  | { readonly is: 'expired' }
+  | { readonly is: 'unknown' }
+
+/**
+ * PairingTokens issues one-time tokens with which a machine without a credential enrolls as a worker.
+ *
+ * Tokens are held as hashes and in memory only, so a restart invalidates them all. Redeeming a token removes it in the
+ * same step, so two machines that present it at once can't both enroll.
+ */
+export class PairingTokens {
+  readonly #clock: Clock
+  readonly #random: RandomSource
+  readonly #tokens = new Map<string, PairingToken>()
+  /** Called with the worker that a token has enrolled. */
+  readonly #watchers = new Map<string, (workerId: string) => void>()
+
+  constructor(clock: Clock, random: RandomSource) {
+    this.#clock = clock
+    this.#random = random
+  }
+
+  /** `local`: the token is for the worker that the host starts itself. */
+  issue(local = false): { readonly token: string; readonly expiresAt: string } {
+    const token = newPairingToken(this.#random.bytes(32))
+    this.#dropOldest()
+    this.#tokens.set(hashSecret(token), {
+      local,
+      expiresAtMonotonic: this.#clock.monotonic() + PAIRING_TOKEN_MS,
+    })
+    return { token, expiresAt: new Date(this.#clock.now() + PAIRING_TOKEN_MS).toISOString() }
+  }
+
+  /** Names a valid token without redeeming it; undefined when the token is not valid. */
+  holderOf(token: string): string | undefined {
+    const hash = hashSecret(token)
+    const found = this.#tokens.get(hash)
+    const isValid = found !== undefined && found.expiresAtMonotonic > this.#clock.monotonic()
+    return isValid ? `token ${hash}` : undefined
+  }
+
+  redeem(token: string): Redemption {
+    const hash = hashSecret(token)
+    const found = this.#tokens.get(hash)
+    if (found === undefined) return { is: 'unknown' }
+    this.#tokens.delete(hash)
+    return found.expiresAtMonotonic <= this.#clock.monotonic()
+      ? { is: 'expired' }
+      : { is: 'valid', local: found.local }
+  }
+
+  /** Calls `onEnrolled` when the token has enrolled a worker. Ends with `forget`. */
+  watch(token: string, onEnrolled: (workerId: string) => void): void {
+    this.#watchers.set(hashSecret(token), onEnrolled)
+  }
+
+  /** Makes the token worthless if it was not redeemed. */
+  forget(token: string): void {
+    const hash = hashSecret(token)
+    this.#tokens.delete(hash)
+    this.#watchers.delete(hash)
+  }
+
+  /** The redeemed token has enrolled a worker. */
+  onEnrolled(token: string, workerId: string): void {
+    this.#watchers.get(hashSecret(token))?.(workerId)
+  }
+
+  /** Expired tokens are kept until room is needed, so that a late machine learns that its token expired. */
+  #dropOldest(): void {
+    for (const hash of this.#tokens.keys()) {
+      if (this.#tokens.size < PAIRING_TOKENS_MAX) return
+      this.#tokens.delete(hash)
+    }
   }
 }

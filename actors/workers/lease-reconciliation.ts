@@ -6,17 +6,14 @@
  * lease is being committed, no answer is sent: it follows the commit.
  */
 import type { RunLease } from '../../protocol/frames.ts'
+import type { HostContext } from '../host-context.ts'
 import type { EndedLeases } from '../leases/ended-leases.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 
-export interface LeaseReconciliationPorts {
-  /** The current wall clock time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly system: ActorSystem
+export interface LeaseReconciliationPorts extends Pick<HostContext, 'instant' | 'system'> {
   readonly ended: EndedLeases
   readonly connections: WorkerConnections
 }

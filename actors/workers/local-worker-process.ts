@@ -6,35 +6,30 @@
  * the process is started, drained and restarted.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import { classifyExit, describeExit } from '../../core/fleet/local-worker-exit.ts'
-import { localWorkerSettings } from '../../core/fleet/local-worker-settings.ts'
+import { classifyExit, describeExit, localWorkerSettings } from '../../core/fleet/local-worker.ts'
 import type {
   Cancel,
-  Clock,
   LocalWorkerExit,
   LocalWorkerLauncher,
   LocalWorkerProcess,
   LocalWorkerSettings,
-  Log,
-  RandomSource,
 } from '../../core/ports.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
-import {
-  LOCAL_WORKER_RESTART_MS_FIRST,
-  LOCAL_WORKER_RESTART_MS_MAX,
-  LOCAL_WORKER_STEADY_MS,
-  LOCAL_WORKER_STOP_MS_MAX,
-  LOCAL_WORKER_UNRECOVERABLE_MS,
-} from '../../protocol/limits.ts'
+import type { HostContext } from '../host-context.ts'
+import type { PairingTokens } from './join-keys.ts'
 import type { LocalWorkerEffect, LocalWorkerEvent } from './local-worker.machine.ts'
-import type { PairingTokens } from './pairing-tokens.ts'
 import type { WorkerContext } from './worker.machine.ts'
 
-export interface LocalWorkerSupervisorPorts {
-  readonly clock: Clock
-  readonly random: RandomSource
-  readonly log: Log
-  readonly config: () => ServiceConfig
+/** Wait between an end of the local worker and its next start; the wait doubles. */
+const LOCAL_WORKER_RESTART_MS_FIRST = 1_000
+const LOCAL_WORKER_RESTART_MS_MAX = 60_000
+/** Wait after an end that a new start will hardly cure. */
+const LOCAL_WORKER_UNRECOVERABLE_MS = 5 * 60_000
+/** After running this long, the worker counts as healthy again. */
+const LOCAL_WORKER_STEADY_MS = 60_000
+/** Time for the local worker to stop before the stopping host kills it. */
+export const LOCAL_WORKER_STOP_MS_MAX = 3_200
+
+export interface LocalWorkerSupervisorPorts extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config'> {
   readonly pairingTokens: PairingTokens
   /** Absent on a machine that can't execute runs. */
   readonly launcher: LocalWorkerLauncher | undefined

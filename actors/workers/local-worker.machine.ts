@@ -6,9 +6,9 @@
  * runs.
  */
 import { assign, setup } from 'xstate'
-import type { LocalWorkerExitKind } from '../../core/fleet/local-worker-exit.ts'
+import type { LocalWorkerExitKind } from '../../core/fleet/local-worker.ts'
 import type { LocalWorkerSettings } from '../../core/ports.ts'
-import { isJsonEqual } from '../../core/settings/json-equal.ts'
+import { isJsonEqual } from '../../core/settings/json-values.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 

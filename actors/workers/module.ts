@@ -2,35 +2,28 @@
  * The modules about workers: who is enrolled and connected, what arrives on their connections, who gets the next run,
  * and the worker that the host runs itself.
  */
+import type { Clock } from '../../core/ports.ts'
 import { defineHostModule } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import { RUN } from '../runs/run.names.ts'
+import { RUN } from '../runs/run.machine.ts'
 import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import { effectHandlers } from '../runtime/module.ts'
-import { connectionKind } from './connection.machine.ts'
+import { connectionKind, type WorkerEffect } from './connection.machine.ts'
 import { DispatchBackoff } from './dispatch-backoff.ts'
-import { EphemeralWorkers } from './ephemeral-workers.ts'
-import { ExpiredSandboxes } from './expired-sandboxes.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
 import { FrameTurns } from './frame-turns.ts'
-import { Heartbeats } from './heartbeats.ts'
-import { JoinKeys } from './join-keys.ts'
-import { storeLastSeenOfOnline } from './last-seen.ts'
+import { Heartbeats, storeLastSeenOfOnline } from './heartbeats.ts'
+import { JoinKeys, PairingTokens } from './join-keys.ts'
 import { LeaseReconciliation } from './lease-reconciliation.ts'
 import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
-import { PairingTokens } from './pairing-tokens.ts'
 import { Scheduler } from './scheduler.ts'
 import { Setbacks } from './setbacks.ts'
-import { UnregisteredSeats } from './unregistered-seats.ts'
-import { WakeTurns } from './wake-turns.ts'
-import { workerKind } from './worker.machine.ts'
-import { CONNECTION, WORKER } from './worker.names.ts'
-import { WorkerConnections } from './worker-connections.ts'
-import type { WorkerEffect } from './worker-effects.ts'
+import { CONNECTION, WORKER, workerKind } from './worker.machine.ts'
+import { UnregisteredSeats, WorkerConnections } from './worker-connections.ts'
 import { WorkerFrameRouter } from './worker-frame-router.ts'
-import { WorkerManager } from './worker-manager.ts'
-import { WorkerProofs } from './worker-proofs.ts'
-import { WorkerRegistration } from './worker-registration.ts'
+import { EphemeralWorkers, WorkerManager } from './worker-manager.ts'
+import { WorkerProofs, WorkerRegistration } from './worker-registration.ts'
 import { WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkersView {
@@ -160,7 +153,7 @@ export const workerChannelModule = defineHostModule({
       sessionCosts: terminals.sessionCosts,
       settlements,
       turns,
-      expiredSandboxes: new ExpiredSandboxes({ ...shared, ...runRecords, terminals: terminals.sessions }),
+      finishedRuns: runRecords.finishedRuns,
     })
     return {
       view: frameRouter,
@@ -189,7 +182,7 @@ export const schedulerModule = defineHostModule({
   name: 'scheduler',
   create(
     { store, timers, clock, config, requestCommit, isServing },
-    { workers, jobs, tracker, leases, trustedClock },
+    { workers, runs, jobs, tracker, leases, trustedClock },
   ) {
     const scheduler = new Scheduler({
       workers: workers.registry,
@@ -203,6 +196,7 @@ export const schedulerModule = defineHostModule({
       preparation: jobs.preparation,
       ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
       leases: leases.manager,
+      hasLostLease: (runId) => runs.lostLeaseOf(runId) !== undefined,
       requestCommit,
       later: (run) => clock.endOfTick(run),
     })
@@ -249,3 +243,63 @@ export const localWorkerModule = defineHostModule({
     }
   },
 })
+
+// ---- turns of sleeping workers -----------------------------------------------------------------------------------
+
+/** So long a sleeping worker that was told of a queued run keeps others asleep. */
+export const WAKE_TURN_MS = 180_000
+
+interface WakeTurn {
+  readonly since: number
+  readonly until: number
+  /** So many runs the worker takes when it comes. */
+  readonly slots: number
+}
+
+/**
+ * WakeTurns counts the queued runs for which sleeping workers were told to wake, so that the others can sleep on.
+ *
+ * A supervisor asks for the demand while its worker is away. The first ones that ask get a turn, as many as the queued
+ * runs need. A turn ends when the worker connects, when no run is queued any more, or after `WAKE_TURN_MS`: a machine
+ * that does not come must not keep the others asleep. All is in memory, because a lost turn only wakes one worker more.
+ */
+export class WakeTurns {
+  readonly #workers: WorkerRegistry
+  readonly #clock: Clock
+  /** By worker. A turn that is over stays, so that its worker is told of all runs but counts for none. */
+  readonly #turns = new Map<string, WakeTurn>()
+
+  constructor({ workers, clock }: { readonly workers: WorkerRegistry; readonly clock: Clock }) {
+    this.#workers = workers
+    this.#clock = clock
+  }
+
+  /** Returns for how many of the wanted runs other workers wake; this worker gets a turn when some are left. */
+  promisedToOthers(worker: EnrolledWorker, wanted: number): number {
+    const { id, online, state, context } = worker
+    if (wanted === 0 || this.#hasCome(worker)) this.#turns.delete(id)
+    if (online || wanted === 0 || state !== 'active' || this.#turns.has(id)) return 0
+    const now = this.#clock.monotonic()
+    const promised = this.#countPromised(now)
+    if (promised >= wanted) return wanted
+    const { once = false, maxConcurrency = 1 } = context.capabilities ?? {}
+    this.#turns.set(id, { since: now, until: now + WAKE_TURN_MS, slots: once ? 1 : maxConcurrency })
+    return promised
+  }
+
+  /** Whether the worker has connected since its turn began; it may be away again, and nobody asked meanwhile. */
+  #hasCome({ id, online, lastFrameAt }: EnrolledWorker): boolean {
+    const turn = this.#turns.get(id)
+    return online || (turn !== undefined && lastFrameAt > turn.since)
+  }
+
+  #countPromised(now: number): number {
+    let promised = 0
+    for (const [id, { until, slots }] of this.#turns) {
+      const worker = this.#workers.get(id)
+      if (worker === undefined || this.#hasCome(worker)) this.#turns.delete(id)
+      else if (until > now) promised += slots
+    }
+    return promised
+  }
+}

@@ -7,8 +7,7 @@
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { priorityRank } from '../../protocol/ticket-order.ts'
-import { type LineName, precedes, type QueueEntry, QueueLine } from './queue-line.ts'
-import { QueueWalk } from './queue-walk.ts'
+import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
 
 export class RunQueue {
   readonly #lines = new Map<string, QueueLine>()
@@ -110,5 +109,161 @@ export class RunQueue {
     const line = new QueueLine(name)
     this.#lines.set(name.key, line)
     return line
+  }
+}
+
+// ---- lines -------------------------------------------------------------------------------------------------------
+
+/** Names the workers that can take a run. */
+export interface LineName {
+  readonly key: string
+  /** The only worker that can take it, and until when (wall milliseconds). */
+  readonly only?: { readonly workerId: string; readonly until: number }
+}
+
+export interface QueueEntry {
+  readonly runId: string
+  readonly rank: number
+  readonly age: string
+  readonly line: QueueLine
+  isQueued: boolean
+}
+
+/** Dead entries below the top are tolerated up to this number. */
+const DEAD_TOLERATED = 64
+
+/**
+ * QueueLine is a part of the queue: the runs that the same workers can take, in the order of dispatch.
+ *
+ * Runs with equal needs share a line, and each worker has one for the follow-ups whose sandbox it holds. A line whose
+ * workers are busy is passed over as a whole. A heap holds the runs; removed entries stay in it until they reach the top.
+ */
+export class QueueLine {
+  readonly key: string
+  readonly workerId: string | undefined
+  readonly #heap: QueueEntry[] = []
+  #size = 0
+  #until = Number.POSITIVE_INFINITY
+
+  constructor({ key, only }: LineName) {
+    this.key = key
+    this.workerId = only?.workerId
+  }
+
+  get isEmpty(): boolean {
+    return this.#size === 0
+  }
+
+  /** The earliest wall instant from which another worker may take one of the runs, or might have. */
+  get until(): number {
+    return this.#until
+  }
+
+  add(runId: string, ticket: Ticket, until = Number.POSITIVE_INFINITY): QueueEntry {
+    const rank = priorityRank(ticket.priority)
+    const entry = { runId, rank, age: ticket.createdAt, line: this, isQueued: true }
+    this.#size += 1
+    this.#until = Math.min(this.#until, until)
+    this.putBack(entry)
+    return entry
+  }
+
+  remove(entry: QueueEntry): void {
+    entry.isQueued = false
+    this.#size -= 1
+    if (this.#heap.length > DEAD_TOLERATED && this.#heap.length > this.#size * 2) this.#removeDead()
+  }
+
+  first(): QueueEntry | undefined {
+    for (;;) {
+      const top = this.#heap[0]
+      if (top === undefined || top.isQueued) return top
+      popFromHeap(this.#heap, precedes)
+    }
+  }
+
+  /** Removes the first run from the order until `putBack`. */
+  removeFirst(): void {
+    popFromHeap(this.#heap, precedes)
+  }
+
+  putBack(entry: QueueEntry): void {
+    if (entry.isQueued) pushToHeap(this.#heap, entry, precedes)
+  }
+
+  *runIds(): Iterable<string> {
+    for (const { isQueued, runId } of this.#heap) if (isQueued) yield runId
+  }
+
+  #removeDead(): void {
+    const queued = this.#heap.filter((entry) => entry.isQueued)
+    this.#heap.length = 0
+    for (const entry of queued) pushToHeap(this.#heap, entry, precedes)
+  }
+}
+
+export function precedes(a: QueueEntry, b: QueueEntry): boolean {
+  if (a.rank !== b.rank) return a.rank < b.rank
+  if (a.age !== b.age) return a.age < b.age
+  return a.runId < b.runId
+}
+
+// ---- the walk ----------------------------------------------------------------------------------------------------
+
+/** A line with the run that was its first when the line took its place. */
+interface WalkedLine {
+  readonly line: QueueLine
+  readonly first: QueueEntry
+}
+
+const isBefore = (a: WalkedLine, b: WalkedLine): boolean => precedes(a.first, b.first)
+
+/**
+ * QueueWalk goes through the lines of the queue in the order of dispatch, to place runs.
+ *
+ * A run or a whole line that no worker can take now is passed over for the rest of the walk. `end` puts passed runs back.
+ */
+export class QueueWalk {
+  readonly #lines: WalkedLine[] = []
+  readonly #passed: QueueEntry[] = []
+
+  constructor(lines: Iterable<QueueLine>) {
+    for (const line of lines) this.#push(line)
+  }
+
+  /** The first run that was not passed over; it stays in the queue. */
+  first(): QueueEntry | undefined {
+    for (;;) {
+      const [top] = this.#lines
+      if (top === undefined || top.line.first() === top.first) return top?.first
+      this.#pop()
+      this.#push(top.line)
+    }
+  }
+
+  /** Passes over the first run. */
+  passRun(): void {
+    const first = this.first()
+    if (first === undefined) return
+    first.line.removeFirst()
+    this.#passed.push(first)
+  }
+
+  /** Passes over all runs of the first run's line. */
+  passLine(): void {
+    if (this.first() !== undefined) this.#pop()
+  }
+
+  end(): void {
+    for (const entry of this.#passed.splice(0)) entry.line.putBack(entry)
+  }
+
+  #push(line: QueueLine): void {
+    const first = line.first()
+    if (first !== undefined) pushToHeap(this.#lines, { line, first }, isBefore)
+  }
+
+  #pop(): void {
+    popFromHeap(this.#lines, isBefore)
   }
 }

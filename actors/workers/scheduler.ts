@@ -5,23 +5,29 @@
  * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
  */
 import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts'
-import { DISK_FULL, explainPlacement, PAUSED, placeRun, REPORTS_WAIT } from '../../core/fleet/placement.ts'
+import {
+  DISK_FULL,
+  explainPlacement,
+  LEASE_LOST,
+  PAUSED,
+  placeRun,
+  REPORTS_WAIT,
+} from '../../core/fleet/placement.ts'
+import { awaitsAnyWorker, experienceOf, isHeldByOperator } from '../../core/fleet/wanted.ts'
+import { withRepoOfRun } from '../../core/run/follow-up.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
-import { withRepo } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { LeaseManager } from '../leases/lease-manager.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { QueueLine } from './queue-line.ts'
-import type { QueueWalk } from './queue-walk.ts'
 import { QueuedRuns, type QueuedRunsPorts } from './queued-runs.ts'
-import { RunQueue } from './run-queue.ts'
-import { WantedRuns } from './wanted-runs.ts'
+import { type QueueLine, type QueueWalk, RunQueue } from './run-queue.ts'
 import { canTakeNone, hasAvailable, inWallTime, workerFor } from './worker-availability.ts'
+import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface SchedulerPorts extends QueuedRunsPorts {
   /** Monotonic milliseconds. */
@@ -38,6 +44,7 @@ export interface SchedulerPorts extends QueuedRunsPorts {
   /** The configured repositories. */
   readonly repos: () => ServiceConfig['repos']
   readonly leases: LeaseManager
+  readonly hasLostLease: (runId: string) => boolean
   /** Requests a commit, because runs are placed right before one. */
   readonly requestCommit: () => void
   /** Calls `run` in a later turn of the event loop. */
@@ -161,13 +168,15 @@ export class Scheduler {
 
   /** Returns the run as people see it: with its repository's key, and with its wait reason of now until it has ended. */
   shownRun(run: Run): Run {
-    const ticket = withRepo(run.ticket, this.#ports.repos())
-    return this.#withWaitReason(ticket === run.ticket ? run : { ...run, ticket })
+    return this.#withWaitReason(withRepoOfRun(run, this.#ports.repos()))
   }
 
   #withWaitReason(run: Run): Run {
-    if (run.status !== 'queued')
-      return isTerminal(run.status) || !this.#ports.isDiskFull() ? run : { ...run, waitReason: REPORTS_WAIT }
+    if (isTerminal(run.status)) return run
+    if (run.status !== 'queued') {
+      const waitReason = this.#ports.isDiskFull() ? REPORTS_WAIT : this.#lostLeaseReason(run)?.reason
+      return waitReason === undefined ? run : { ...run, waitReason }
+    }
     const reason = this.reasonFor(run)?.reason
     if (reason === undefined) return run
     // The stored reason says why the run was queued again, the other why it still waits. What a worker lacked at its
@@ -179,11 +188,15 @@ export class Scheduler {
 
   /** Why the run waits; undefined when it is not queued. */
   reasonFor(run: Run): WaitReason | undefined {
-    if (!this.queue.has(run.id)) return undefined
+    if (!this.queue.has(run.id)) return run.status === 'queued' ? this.#lostLeaseReason(run) : undefined
     const common = this.#commonReason()
     if (common !== undefined) return common
     const ownReason = this.queue.blockedBy(run.id) ?? this.#reasonOfItsWorkers(run)
     return ownReason ?? this.sharedReason(this.#queuedRuns.needsOf(run.id))
+  }
+
+  #lostLeaseReason({ id }: Run): WaitReason | undefined {
+    return this.#ports.hasLostLease(id) ? LEASE_LOST : undefined
   }
 
   /** Why every run waits. */
@@ -233,7 +246,8 @@ export class Scheduler {
       return { ...rest, worker: lease.workerId }
     }
     if (this.queue.has(run.id)) return explanation
-    return { runId: run.id, reason: `the run is ${run.status}: it waits for no worker`, workers: [] }
+    const reason = this.#lostLeaseReason(run)?.reason ?? `the run is ${run.status}: it waits for no worker`
+    return { runId: run.id, reason, workers: [] }
   }
 
   /** Number of runs that wait for a worker only. */
@@ -265,3 +279,65 @@ export class Scheduler {
 const BEING_MADE_READY: WaitReason = { gate: 'repository', reason: 'it is being made ready' }
 
 const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null
+
+/**
+ * WantedRuns counts the queued runs that one more machine could take now.
+ *
+ * The count is kept until the queue or the fleet changes, because supervisors and autoscalers poll it.
+ */
+class WantedRuns {
+  readonly #workers: WorkerRegistry
+  readonly #queue: RunQueue
+  readonly #requestOf: (run: Run) => PlacementRequest
+  #known:
+    | {
+        readonly count: number
+        /** By worker, the runs that it alone can take. */
+        readonly awaited: ReadonlyMap<string, number>
+        readonly fleetVersion: number
+      }
+    | undefined
+
+  constructor(workers: WorkerRegistry, queue: RunQueue, requestOf: (run: Run) => PlacementRequest) {
+    this.#workers = workers
+    this.#queue = queue
+    this.#requestOf = requestOf
+  }
+
+  /** The queue or a setback has changed. */
+  forget(): void {
+    this.#known = undefined
+  }
+
+  count(): number {
+    const fleetVersion = this.#workers.version
+    if (this.#known?.fleetVersion !== fleetVersion)
+      this.#known = { count: this.#count(), awaited: this.#countAwaited(), fleetVersion }
+    return this.#known.count
+  }
+
+  /** Counts the queued runs that this worker alone can take, because it holds their sandbox. */
+  countAwaiting(workerId: string): number {
+    this.count()
+    return this.#known?.awaited.get(workerId) ?? 0
+  }
+
+  #countAwaited(): ReadonlyMap<string, number> {
+    const awaited = new Map<string, number>()
+    for (const run of this.#queue.readyRuns()) {
+      const { requiredWorker, waitingFor } = this.#requestOf(run)
+      if (requiredWorker !== undefined && waitingFor === undefined)
+        awaited.set(requiredWorker, (awaited.get(requiredWorker) ?? 0) + 1)
+    }
+    return awaited
+  }
+
+  #count(): number {
+    const machines = [...this.#workers.all()].filter(({ context }) => !this.#workers.isOwn(context))
+    if (isHeldByOperator(machines.map(({ state, context: { drainedBy } }) => ({ state, drainedBy }))))
+      return 0
+    const experience = experienceOf(machines)
+    return [...this.#queue.readyRuns()].filter((run) => awaitsAnyWorker(this.#requestOf(run), experience))
+      .length
+  }
+}

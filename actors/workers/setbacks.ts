@@ -9,17 +9,18 @@
  * tried once more.
  */
 import { runSubject } from '../../core/fleet/obstacles.ts'
-import type { Log } from '../../core/ports.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isAbout } from '../../core/run/queue-reasons.ts'
 import { hasSpent, setbackReason, setbackRecheckMs } from '../../core/run/setback.ts'
-import { SETBACKS_PER_WORKER_MAX, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
+
+const SETBACKS_PER_WORKER_MAX = 1_000
 
 /** A thing that a worker could not use. */
 export interface Setback {
@@ -31,12 +32,8 @@ export interface Setback {
   readonly hasSpent: boolean
 }
 
-export interface SetbacksPorts {
-  readonly log: Log
+export interface SetbacksPorts extends Pick<HostContext, 'log' | 'timers' | 'requestScheduling'> {
   readonly workers: WorkerRegistry
-  readonly timers: MonotonicTimers
-  /** Something changed that may let a run be placed. */
-  readonly requestScheduling: () => void
 }
 
 const timerKeyOf = (workerId: string): string => `setback ${workerId}`

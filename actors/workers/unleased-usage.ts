@@ -8,20 +8,23 @@
  * one, which still says how far usage was accounted. Delivery is best effort, but the usage of a lease that has arrived
  * is stored before its costs are settled, because the worker forgets both with the acknowledgement.
  */
-import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
 import { no } from '../../core/result.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
-import {
-  UNLEASED_USAGE_BYTES_WAITING_MAX,
-  UNLEASED_USAGE_SNAPSHOTS_AT_ONCE,
-  UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX,
-} from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
+
+/**
+ * Usage snapshots outside any lease that are written to disk at once; others wait, and those beyond the limits are
+ * dropped.
+ */
+const UNLEASED_USAGE_SNAPSHOTS_AT_ONCE = 8
+const UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX = 256
+const UNLEASED_USAGE_BYTES_WAITING_MAX = 32 * 1024 * 1024
 
 export interface UnleasedUsagePorts {
   readonly log: Log
@@ -131,7 +134,7 @@ export class UnleasedUsage {
       if (leaseId === undefined) await this.#ports.sessionCosts.addExport(workerId, key, entries)
       await this.#ports.usage.replace(key, text)
     } catch (error) {
-      this.#logDropped(workerId, isNativeError(error) ? error.message : String(error))
+      this.#logDropped(workerId, messageOf(error))
     }
   }
 

@@ -8,12 +8,14 @@ import type { WorkerRegistry } from './worker-registry.ts'
 export function inWallTime(worker: EnrolledWorker, offsetMs: number): WorkerFacts {
   const { id, name, state, online, max, used, hold, fullDisk, agents, limitsMemory, publishes, setbacks } =
     worker
+  const { refusal } = worker
   const pausedUntil = worker.pausedUntil + offsetMs
   const facts = { id, name, state, online, max, used, agents, limitsMemory, publishes, setbacks, pausedUntil }
   return {
     ...facts,
     ...(hold === undefined ? {} : { hold }),
     ...(fullDisk === undefined ? {} : { fullDisk }),
+    ...(refusal === undefined ? {} : { refusal }),
   }
 }
 

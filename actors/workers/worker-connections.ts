@@ -6,19 +6,26 @@
  * router, and the life cycle of a connection to `connection.machine.ts`.
  */
 import type { WorkerSender } from '../../core/connection-ports.ts'
-import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import {
+  chooseJoiningSeat,
+  chooseProvenSeat,
+  chooseUnprovenSeat,
+  holderOfAddress,
+  isJoinKeyHolder,
+  type Seat,
+  type SeatDecision,
+} from '../../core/fleet/connection-seats.ts'
+import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
+import type { Meters } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { firstFormText } from '../../protocol/first-form.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { HostContext } from '../host-context.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import { CONNECTION_REPLACED, type ConnectionEvent } from './connection.machine.ts'
+import { CONNECTION_REPLACED, type ConnectionEvent, type WorkerEffect } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
-import type { UnregisteredSeats } from './unregistered-seats.ts'
-import { CONNECTION } from './worker.names.ts'
-import type { WorkerEffect } from './worker-effects.ts'
+import { CONNECTION } from './worker.machine.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
 export interface WorkerConnection {
@@ -35,23 +42,16 @@ export interface WorkerConnection {
   reportedLost: Set<string> | undefined
   /** Set until the enrollment is on disk: the credential to send then, and the leases that the worker claims. */
   pendingWelcome: { readonly credential: string; readonly claims: readonly RunLease[] } | undefined
-  /** The frames that wait for the credential. */
-  heldFrames: string[] | undefined
+  /** The frames and the dispatches that wait for the credential. */
+  heldSends: (() => void)[] | undefined
   /** The credential is unknown; the refusal is sent after the next commit. */
   refusalPending: boolean
 }
 
-export interface WorkerConnectionsPorts {
-  readonly clock: Clock
-  /** The current wall clock time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly log: Log
-  readonly meters: Meters
-  readonly system: ActorSystem
+export interface WorkerConnectionsPorts
+  extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'meters' | 'system' | 'timers' | 'timeouts'> {
   readonly workers: WorkerRegistry
-  readonly timers: MonotonicTimers
   readonly seats: UnregisteredSeats
-  readonly timeouts: () => LeaseTimeouts
   /** Whether new connections are accepted. */
   readonly mayConnect: () => boolean
   /** Whether this host still owns its data directory, and can write to it. */
@@ -89,7 +89,7 @@ export class WorkerConnections {
       isClosing: false,
       reportedLost: undefined,
       pendingWelcome: undefined,
-      heldFrames: undefined,
+      heldSends: undefined,
       refusalPending: false,
     }
     this.#connections.set(number, connection)
@@ -232,21 +232,33 @@ export class WorkerConnections {
     if (connection.isClosing) return false
     if (connection.pendingWelcome === undefined) return this.#write(connection, text)
     // The credential must be the first frame that a newly enrolled worker receives.
-    const { heldFrames } = connection
-    return heldFrames !== undefined && heldFrames.length < HELD_FRAMES_MAX && heldFrames.push(text) > 0
+    return this.#hold(connection, () => void this.#sendText(connection, text))
+  }
+
+  #hold({ heldSends }: WorkerConnection, send: () => void): boolean {
+    return heldSends !== undefined && heldSends.length < HELD_SENDS_MAX && heldSends.push(send) > 0
   }
 
   /** Further frames wait for the first one. */
-  holdFrames(connection: WorkerConnection): void {
-    connection.heldFrames = []
+  holdSends(connection: WorkerConnection): void {
+    connection.heldSends = []
+  }
+
+  /**
+   * Calls `send` once the worker has its credential, also when the connection has closed meanwhile. A promise to the
+   * worker counts from the moment in which its frame is written. Returns whether `send` waits.
+   */
+  holdUntilFirst(workerId: string, send: () => void): boolean {
+    const connection = this.ofWorker(this.#ports.workers.get(workerId))
+    return connection !== undefined && this.#hold(connection, send)
   }
 
   sendFirst(connection: WorkerConnection, sendFrame: () => void): void {
-    const { heldFrames = [] } = connection
+    const { heldSends = [] } = connection
     connection.pendingWelcome = undefined
-    connection.heldFrames = undefined
+    connection.heldSends = undefined
     sendFrame()
-    for (const text of heldFrames) this.#sendText(connection, text)
+    for (const send of heldSends) send()
   }
 
   /** A frame that the worker's form lacks is not sent. */
@@ -285,6 +297,69 @@ export class WorkerConnections {
 }
 
 const TIMER_PREFIX = 'connection '
-const HELD_FRAMES_MAX = 1_000
+const HELD_SENDS_MAX = 1_000
 const timerKeyOf = (number: number): string => `${TIMER_PREFIX}${number}`
 const keyOf = (number: number): string => `c${number}`
+
+// ---- seats -------------------------------------------------------------------------------------------------------
+
+/**
+ * UnregisteredSeats holds the seats of connections that are not registered yet: without proof, with a proof of their
+ * own, and with a join key that many prove.
+ *
+ * `core/fleet/connection-seats.ts` decides who gets a seat and who gives way.
+ */
+export class UnregisteredSeats {
+  /** Oldest first. */
+  readonly #unproven = new Map<number, Seat>()
+  readonly #proven = new Map<number, Seat>()
+  readonly #joining = new Map<number, Seat>()
+  readonly #timers: Pick<MonotonicTimers, 'now'>
+
+  constructor(timers: Pick<MonotonicTimers, 'now'>) {
+    this.#timers = timers
+  }
+
+  /** Whether a connection without proof would have a seat now. */
+  hasSeat(address: string): boolean {
+    return this.#choose(address, undefined).is !== 'full'
+  }
+
+  /**
+   * Takes a seat unless all are taken. The caller closes the connection that has to give way.
+   *
+   * @param proof the holder of the secret that the upgrade carried: see `WorkerProofs`
+   */
+  claim(number: number, address: string, proof: string | undefined): SeatDecision {
+    const decision = this.#choose(address, proof)
+    if (decision.is === 'full') return decision
+    if (decision.is === 'displace') this.leave(decision.number)
+    const holder = proof ?? holderOfAddress(address)
+    this.#seatsFor(proof).set(number, { number, holder, since: this.#timers.now() })
+    return decision
+  }
+
+  #seatsFor(proof: string | undefined): Map<number, Seat> {
+    if (proof === undefined) return this.#unproven
+    return isJoinKeyHolder(proof) ? this.#joining : this.#proven
+  }
+
+  #choose(address: string, proof: string | undefined): SeatDecision {
+    const taken = [...this.#seatsFor(proof).values()]
+    const now = this.#timers.now()
+    if (proof === undefined) return chooseUnprovenSeat(taken, holderOfAddress(address), now)
+    return isJoinKeyHolder(proof) ? chooseJoiningSeat(taken, proof, now) : chooseProvenSeat(taken, proof)
+  }
+
+  leave(number: number): void {
+    this.#unproven.delete(number)
+    this.#proven.delete(number)
+    this.#joining.delete(number)
+  }
+
+  reportGauges(meters: Meters): void {
+    meters.gauge('workers_unregistered', this.#unproven.size, { proof: 'none' })
+    meters.gauge('workers_unregistered', this.#proven.size, { proof: 'valid' })
+    meters.gauge('workers_unregistered', this.#joining.size, { proof: 'join-key' })
+  }
+}

@@ -7,44 +7,43 @@
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
+import { mayDiscardExpired } from '../../core/run/permission.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'
 import {
+  type ExpiredSandbox,
   gapOfUnknownFrame,
   readWorkerFrame,
   type WorkerFrame,
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
-import type { Inspection } from '../inspection/inspection.ts'
+import type { TrustedClock } from '../clock/trusted-clock.ts'
+import type { HostContext } from '../host-context.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import type { LeaseSettlements } from '../leases/lease-settlements.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { FinishedRuns } from '../runs/finished-runs.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.machine.ts'
+import { BUG_MESSAGES } from '../runtime/commit-loop.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
-import type { ExpiredSandboxes } from './expired-sandboxes.ts'
 import type { FrameTurns } from './frame-turns.ts'
 import type { Heartbeats } from './heartbeats.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
-import { RoutedSocket } from './routed-socket.ts'
 import { UnleasedUsage } from './unleased-usage.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 import type { WorkerRegistration } from './worker-registration.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface WorkerFrameRouterPorts {
-  /** The current wall clock time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly system: Pick<ActorSystem, 'attribute'>
-  readonly inspection: Pick<Inspection, 'workerActors'>
-  readonly log: Log
+export interface WorkerFrameRouterPorts
+  extends Pick<HostContext, 'instant' | 'system' | 'inspection' | 'log' | 'timers'> {
   readonly workers: WorkerRegistry
   readonly frameReceiver: FrameReceiver
-  readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly registration: WorkerRegistration
   readonly heartbeats: Heartbeats
@@ -55,7 +54,8 @@ export interface WorkerFrameRouterPorts {
   readonly sessionCosts: SessionCosts
   readonly settlements: LeaseSettlements
   readonly turns: FrameTurns
-  readonly expiredSandboxes: ExpiredSandboxes
+  readonly finishedRuns: FinishedRuns
+  readonly trustedClock: TrustedClock
 }
 
 export class WorkerFrameRouter {
@@ -166,7 +166,7 @@ export class WorkerFrameRouter {
         this.#onRejected(connection, worker, frame)
         return
       case 'expired-sandboxes':
-        this.#ports.expiredSandboxes.onFrame(worker.id, frame.sandboxes)
+        this.#onExpired(worker.id, frame.sandboxes)
         return
       case 'sandbox-ready':
       case 'sandbox-failed':
@@ -206,6 +206,26 @@ export class WorkerFrameRouter {
       this.#ports.dispatchBackoff.onRejected(worker, frame.reason)
   }
 
+  // ---- expired sandboxes -------------------------------------------------------------------------------------------
+
+  /** Names the sandboxes whose time is over by the host's clock. A worker without an answer keeps its sandbox and asks again. */
+  #onExpired(workerId: string, sandboxes: readonly ExpiredSandbox[]): void {
+    const { connections, terminals, trustedClock } = this.#ports
+    const now = trustedClock.now()
+    if (now === undefined) return
+    for (const { runId, retainedUntil } of sandboxes)
+      if (
+        !terminals.isBooted(runId) &&
+        mayDiscardExpired(this.#findRun(runId), { workerId, retainedUntil, now })
+      )
+        connections.sendToWorker(workerId, { type: 'discard', runId })
+  }
+
+  #findRun(runId: string) {
+    const context = this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
+    return context?.run ?? this.#ports.finishedRuns.readable(runId)
+  }
+
   // ---- usage -------------------------------------------------------------------------------------------------------
 
   #onUsage(
@@ -229,5 +249,66 @@ export class WorkerFrameRouter {
       // The worker may be revoked meanwhile.
       if (workers.get(worker.id) === worker) settlements.receive(worker, frame)
     })
+  }
+}
+
+interface FrameRoutes {
+  receive(connection: WorkerConnection, text: string): void
+  refuseUnreadable(connection: WorkerConnection, reason: string): void
+  onClosed(connection: WorkerConnection): void
+  frameBytesMax(connection: WorkerConnection): number
+}
+
+interface RoutedSocketPorts {
+  readonly log: Log
+  readonly timers: Pick<MonotonicTimers, 'now'>
+  readonly turns: FrameTurns
+  readonly connections: Pick<WorkerConnections, 'closeForRetry'>
+}
+
+/** RoutedSocket is the socket listener's handle on one connection: what arrives takes its turn, and then its way. */
+export class RoutedSocket implements WorkerReceiver {
+  readonly #routes: FrameRoutes
+  readonly #connection: WorkerConnection
+  readonly #ports: RoutedSocketPorts
+
+  constructor(routes: FrameRoutes, connection: WorkerConnection, ports: RoutedSocketPorts) {
+    this.#routes = routes
+    this.#connection = connection
+    this.#ports = ports
+  }
+
+  onText(text: string): void {
+    if (this.#connection.isClosing) return
+    this.#connection.lastFrameAt = this.#ports.timers.now()
+    this.#inTurn(text.length, () => this.#routes.receive(this.#connection, text))
+  }
+
+  onUnreadable(reason: string): void {
+    if (this.#connection.isClosing) return
+    this.#inTurn(0, () => this.#routes.refuseUnreadable(this.#connection, reason))
+  }
+
+  onClosed(): void {
+    this.#inTurn(0, () => this.#routes.onClosed(this.#connection))
+  }
+
+  frameBytesMax(): number {
+    return this.#routes.frameBytesMax(this.#connection)
+  }
+
+  #inTurn(chars: number, handle: () => void): void {
+    this.#ports.turns.run(chars, () => this.#guard(handle))
+  }
+
+  /** Never throws, because an error in a later turn would end the process. */
+  #guard(handle: () => void): void {
+    try {
+      handle()
+    } catch (err) {
+      this.#ports.log.error({ err }, BUG_MESSAGES.inputFailed)
+      if (!this.#connection.isClosing)
+        this.#ports.connections.closeForRetry(this.#connection, BUG_MESSAGES.inputFailed)
+    }
   }
 }

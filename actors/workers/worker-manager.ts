@@ -4,32 +4,33 @@
  * WorkerManager updates the worker registry, reports lost workers to their leases, sends frames that wait for a commit,
  * and publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
-import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS, WORKERS_PUSH_MS_PER_WORKER } from '../../protocol/limits.ts'
+import type { Cancel } from '../../core/ports.ts'
+import type { HostContext } from '../host-context.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
-import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
-import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
-import type { ConnectionContext } from './connection.machine.ts'
+import type { ConnectionContext, WorkerEffect } from './connection.machine.ts'
 import type { DispatchBackoff } from './dispatch-backoff.ts'
-import type { EphemeralWorkers } from './ephemeral-workers.ts'
-import { storeLastSeen } from './last-seen.ts'
+import type { EnrolledWorker } from './enrolled-worker.ts'
+import { storeLastSeen } from './heartbeats.ts'
 import type { Setbacks } from './setbacks.ts'
-import type { WorkerContext, WorkerEvent } from './worker.machine.ts'
-import { WORKER } from './worker.names.ts'
+import { WORKER, type WorkerContext, type WorkerEvent } from './worker.machine.ts'
 import type { WorkerConnections } from './worker-connections.ts'
-import type { WorkerEffect } from './worker-effects.ts'
 import type { WorkerRegistration } from './worker-registration.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface WorkerManagerPorts {
-  readonly clock: Clock
-  readonly system: ActorSystem
+/** Shortest interval between two pushes of all workers: a large fleet's runs begin and end all the time. */
+const WORKERS_PUSH_MS = 100
+const WORKERS_PUSH_MS_PER_WORKER = 1
+/** An enrollment without a heartbeat after this time is removed: its worker never received the credential. */
+const ENROLLMENT_PROOF_MS = 10 * 60_000
+
+export interface WorkerManagerPorts
+  extends Pick<HostContext, 'clock' | 'system' | 'timers' | 'requestScheduling'> {
   readonly workers: WorkerRegistry
-  readonly timers: MonotonicTimers
   readonly connections: WorkerConnections
   readonly registration: WorkerRegistration
   readonly dispatchBackoff: DispatchBackoff
@@ -43,8 +44,6 @@ export interface WorkerManagerPorts {
   readonly hasViewers: () => boolean
   /** Sends the current workers to the dashboards. */
   readonly pushWorkers: () => void
-  /** Something changed that may let a run be placed. */
-  readonly requestScheduling: () => void
 }
 
 const timerKeyOf = (workerId: string): string => `enrollment ${workerId}`
@@ -213,7 +212,7 @@ export class WorkerManager {
     for (const id of leases) this.#ports.system.send(LEASE, id, event)
   }
 
-  // ---- frames and pushes--------------------------------------------------------------------------------------------
+  // ---- frames and pushes -----------------------------------------------------------------------------------------
 
   /** Sends a reconnected worker everything that waited for it. */
   onReconnected(workerId: string): void {
@@ -246,5 +245,42 @@ export class WorkerManager {
       const push: WorkerEffect = { type: 'worker.push workers' }
       this.#ports.system.runAfterCommit(push)
     })
+  }
+}
+
+interface EphemeralWorkersPorts extends Pick<HostContext, 'clock' | 'system' | 'config' | 'isOpen'> {
+  readonly workers: WorkerRegistry
+}
+
+/**
+ * EphemeralWorkers starts the removal of ephemeral workers: of each that is disconnected and has no lease.
+ *
+ * The deadline is stored with the worker and ends with its next registration. Connections that break because the host
+ * stops count only from the next start.
+ */
+export class EphemeralWorkers {
+  readonly #ports: EphemeralWorkersPorts
+
+  constructor(ports: EphemeralWorkersPorts) {
+    this.#ports = ports
+  }
+
+  /** The host has started, and no worker is connected yet. */
+  start(): void {
+    for (const worker of [...this.#ports.workers.all()]) this.#check(worker)
+  }
+
+  /** The worker may have lost its connection or its last lease. */
+  check(workerId: string): void {
+    const worker = this.#ports.workers.get(workerId)
+    if (worker !== undefined) this.#check(worker)
+  }
+
+  #check({ id, context, online, leases }: EnrolledWorker): void {
+    const { clock, system, config, isOpen } = this.#ports
+    if (context.ephemeral !== true || online || leases.size > 0 || !isOpen()) return
+    const until = clock.now() + config().fleet.ephemeralSeconds * 1_000
+    const vacated: WorkerEvent = { type: 'vacated', until }
+    system.send(WORKER, id, vacated)
   }
 }

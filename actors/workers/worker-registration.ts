@@ -6,44 +6,39 @@
  * worker claims are reconciled with those it holds.
  */
 import { shortenName } from '../../core/audit-paths.ts'
-import { admitRegistration, type RegistrationAdmission } from '../../core/fleet/admission.ts'
-import { workerNameOrDefault } from '../../core/fleet/naming.ts'
+import {
+  admitRegistration,
+  type RegistrationAdmission,
+  workerNameOrDefault,
+} from '../../core/fleet/admission.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
-import type { Log, Meters, RandomSource, Store } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports.ts'
 import { isFirstForm } from '../../protocol/first-form.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
+import type { HostContext } from '../host-context.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { WorkerEffect } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
-import { evictEnded, hasCapacity, maySitAgain } from './enrollment-capacity.ts'
-import type { JoinKeys } from './join-keys.ts'
+import type { JoinKeys, PairingTokens } from './join-keys.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
-import type { PairingTokens } from './pairing-tokens.ts'
-import type { WorkerEvent, WorkerInput } from './worker.machine.ts'
-import { WORKER } from './worker.names.ts'
+import { WORKER, type WorkerEvent, type WorkerInput } from './worker.machine.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
-import type { WorkerEffect } from './worker-effects.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface WorkerRegistrationPorts {
-  /** The current wall clock time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  readonly random: RandomSource
-  readonly log: Log
-  readonly meters: Meters
-  readonly system: ActorSystem
-  readonly store: Pick<Store, 'trail'>
+export interface WorkerRegistrationPorts
+  extends Pick<
+    HostContext,
+    'instant' | 'random' | 'log' | 'meters' | 'system' | 'store' | 'version' | 'requestScheduling'
+  > {
   readonly workers: WorkerRegistry
   readonly pairingTokens: PairingTokens
   readonly joinKeys: JoinKeys
   readonly connections: WorkerConnections
   readonly reconciliation: LeaseReconciliation
   readonly acknowledgements: LeaseAcknowledgements
-  readonly version: string
   readonly installation: string
-  /** Something changed that may let a run be placed. */
-  readonly requestScheduling: () => void
   /** Capabilities or connections of workers changed. */
   readonly onWorkersChanged: () => void
   /** A worker reconnected: send what waited for it. */
@@ -97,7 +92,7 @@ export class WorkerRegistration {
       this.#ports.connections.sendFirst(connection, () =>
         this.#sendRegistered(connection, worker, pendingWelcome.credential),
       )
-    this.#ports.connections.holdFrames(connection)
+    this.#ports.connections.holdSends(connection)
     const recorded = this.#recordEnrollment(worker)
     this.#synchronize(connection, worker, pendingWelcome.claims)
     if (recorded === undefined) welcome()
@@ -261,5 +256,74 @@ export class WorkerRegistration {
 
   #countOutcome(outcome: string): void {
     this.#ports.meters.count('worker_registrations_total', { outcome })
+  }
+}
+
+// ---- seats on a full host, and of join keys ----------------------------------------------------------------------
+
+function hasCapacity(workers: WorkerRegistry): boolean {
+  return workers.size < WORKERS_MAX || findEnded(workers) !== undefined
+}
+
+/** Removes a worker that has ended before its time, so that many short ones keep no other out. */
+function evictEnded({
+  workers,
+  system,
+}: {
+  readonly workers: WorkerRegistry
+  readonly system: Pick<ActorSystem, 'send'>
+}): void {
+  const ended = workers.size < WORKERS_MAX ? undefined : findEnded(workers)
+  const revoked: WorkerEvent = { type: 'revoked' }
+  if (ended !== undefined) system.send(WORKER, ended.id, revoked)
+}
+
+/** Whether a worker may serve again. One that said that it ends may have left its seat, even while it is connected. */
+function maySitAgain({ isEnding, used, context }: EnrolledWorker, joinKeys: JoinKeys): boolean {
+  return !isEnding || used > 0 || context.joinKey === undefined || joinKeys.hasFreeSeat(context.joinKey)
+}
+
+function findEnded(workers: WorkerRegistry): EnrolledWorker | undefined {
+  for (const worker of workers.all()) if (worker.hasEnded) return worker
+  return undefined
+}
+
+// ---- the proof in an upgrade request -----------------------------------------------------------------------------
+
+interface WorkerProofsPorts {
+  readonly meters: Meters
+  readonly workers: WorkerRegistry
+  readonly pairingTokens: PairingTokens
+  readonly joinKeys: JoinKeys
+}
+
+/**
+ * WorkerProofs checks the secret in a worker's upgrade request: its credential, a pairing token, or a join key.
+ *
+ * A proof only gives the connection a seat that others cannot take; `register` still decides who the worker is. So a
+ * wrong proof counts as none, and is never a reason for `unauthorized`. Nothing is redeemed here.
+ */
+export class WorkerProofs {
+  readonly #ports: WorkerProofsPorts
+
+  constructor(ports: WorkerProofsPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Returns the holder of a valid secret, or undefined. Takes the same time for unknown workers and wrong secrets.
+   *
+   * @param workerId absent for a pairing token and a join key
+   */
+  check(workerId: string | undefined, secret: string): string | undefined {
+    const { meters, workers, pairingTokens, joinKeys } = this.#ports
+    const holder =
+      workerId === undefined
+        ? (pairingTokens.holderOf(secret) ?? joinKeys.holderOf(secret))
+        : provesCredential(workers.get(workerId), secret)
+          ? `worker ${workerId}`
+          : undefined
+    meters.count('worker_proofs_total', { outcome: holder === undefined ? 'wrong' : 'valid' })
+    return holder
   }
 }

@@ -4,15 +4,14 @@
  * State changes of worker, connection and lease actors update it. Every figure is the size of a set, so no counter can
  * drift. The registry may be ahead of the disk by the commit that is under way.
  */
+import { drainHolders } from '../../core/fleet/drain-holders.ts'
 import { FreeWorkers } from '../../core/fleet/free-workers.ts'
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
-import type { WorkerState, WorkerView } from '../../protocol/worker.ts'
+import type { WorkerAgents, WorkerState, WorkerView } from '../../protocol/worker.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { CurrentConnection, EnrolledWorker } from './enrolled-worker.ts'
-import { type OwnDemandCounts, ownDemand } from './own-demand.ts'
-import { RegistryEntry } from './registry-entry.ts'
+import type { Setback } from './setbacks.ts'
 import type { WorkerContext } from './worker.machine.ts'
-import { viewOf } from './worker-view.ts'
 
 export class WorkerRegistry {
   readonly #workers = new Map<string, EnrolledWorker>()
@@ -218,3 +217,140 @@ interface FleetCapacity {
 
 const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1
+
+// ---- what people and supervisors see -----------------------------------------------------------------------------
+
+/** The keys of a view that only a draining worker has. */
+export const drainOf = (state: WorkerState, { drainedBy }: WorkerContext): Pick<WorkerView, 'drainedBy'> =>
+  state === 'draining' ? { drainedBy: [...drainHolders(drainedBy)] } : {}
+
+interface HostFacts {
+  /** The host runs the worker itself. */
+  readonly isOwn: boolean
+  /** For each terminal that this host has opened on the worker, its run. */
+  readonly terminals: readonly string[]
+}
+
+/** Shows an enrolled worker to people and to programs, without its credential. */
+function viewOf(worker: EnrolledWorker, { isOwn, terminals }: HostFacts): WorkerView {
+  const { context, state, connection, leases, lastSeenAt } = worker
+  const shown = connection === undefined ? [] : terminals
+  // A terminal that was opened since the last heartbeat counts too.
+  const attachSessions = Math.max(worker.attachSessions, shown.length)
+  return {
+    id: context.id,
+    name: context.name,
+    state,
+    ...drainOf(state, context),
+    connection: connection === undefined ? 'offline' : 'online',
+    ...(isOwn ? { local: true } : {}),
+    ...(context.joinKey === undefined ? {} : { joinKey: context.joinKey }),
+    ...(context.ephemeral === true ? { ephemeral: true } : {}),
+    ...(context.capabilities === null ? {} : { capabilities: context.capabilities }),
+    activeRuns: leases.size,
+    ...(attachSessions === 0 ? {} : { attachSessions }),
+    ...(shown.length === 0 ? {} : { attachedRuns: [...new Set(shown)] }),
+    enrolledAt: context.enrolledAt,
+    ...(connection === undefined ? {} : { connectedAt: connection.since, address: connection.address }),
+    ...(lastSeenAt === undefined ? {} : { lastSeenAt: new Date(lastSeenAt).toISOString() }),
+  }
+}
+
+/** Figures of a worker that asks, which the queue and the terminals hold. */
+interface OwnDemandCounts {
+  readonly queuedRuns: number
+  readonly wanted: number
+  readonly attachSessions: number
+  readonly awaitedRuns: number
+  readonly promisedRuns: number
+}
+
+/** Supervisors poll this. The common answer is one literal, because spreading would take longer than the rest. */
+function ownDemand(
+  { context, online, state, leases }: EnrolledWorker,
+  { attachSessions, awaitedRuns, promisedRuns }: OwnDemandCounts,
+): NonNullable<FleetDemandResponse['worker']> {
+  const { id } = context
+  // The host cannot know which runs continue on a disconnected worker.
+  const activeRuns = online ? leases.size : 0
+  if (state === 'active' && awaitedRuns === 0 && promisedRuns === 0)
+    return { id, connected: online, state, activeRuns, attachSessions }
+  return {
+    id,
+    connected: online,
+    state,
+    ...drainOf(state, context),
+    activeRuns,
+    attachSessions,
+    ...(awaitedRuns === 0 ? {} : { awaitedRuns }),
+    ...(promisedRuns === 0 ? {} : { promisedRuns }),
+  }
+}
+
+// ---- an entry ----------------------------------------------------------------------------------------------------
+
+class RegistryEntry implements EnrolledWorker {
+  context: WorkerContext
+  state: WorkerState
+  readonly leases = new Set<string>()
+  connection: CurrentConnection | undefined
+  lastSeenAt: number | undefined
+  attachSessions = 0
+  pausedUntil = 0
+  refusal?: string
+  hold?: string
+  fullDisk?: string
+  lastFrameAt = 0
+  acceptedOn: number | undefined
+  readonly refusals: { at: number; class: string; detail: string }[] = []
+  readonly setbacks = new Map<string, Setback>()
+  readonly setbackTries = new Map<string, number>()
+
+  constructor(context: WorkerContext, state: WorkerState) {
+    this.context = context
+    this.state = state
+  }
+
+  get id(): string {
+    return this.context.id
+  }
+  get name(): string {
+    return this.context.name
+  }
+  get online(): boolean {
+    return this.connection !== undefined
+  }
+  get isEnding(): boolean {
+    return this.context.ephemeral === true && this.context.capabilities?.ending === true
+  }
+  get hasEnded(): boolean {
+    return this.isEnding && !this.online && this.used === 0
+  }
+  get max(): number {
+    const { capabilities } = this.context
+    if (capabilities === null || capabilities.ending === true) return 0
+    return capabilities.once === true && this.#hasTakenItsRun ? 0 : capabilities.maxConcurrency
+  }
+  /** A new connection may belong to a new process, which takes a run of its own. */
+  get #hasTakenItsRun(): boolean {
+    return this.connection !== undefined && this.connection.number === this.acceptedOn
+  }
+  get agents(): WorkerAgents | undefined {
+    return this.context.capabilities?.agents
+  }
+  get limitsMemory(): boolean {
+    return this.context.capabilities?.limits === 'cgroup'
+  }
+  get publishes(): boolean {
+    return this.context.capabilities?.publish === true
+  }
+  get continuesSessions(): boolean {
+    return this.context.capabilities?.continuesSessions === true
+  }
+  get holdsKeys(): boolean {
+    return this.context.capabilities?.holdsKeys === true
+  }
+  get used(): number {
+    return this.leases.size
+  }
+}

@@ -12,7 +12,10 @@ import type { DrainHolder, WorkerCapabilities } from '../../protocol/worker.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
-import { WORKER } from './worker.names.ts'
+
+/** Names of the actor kinds of enrolled workers and their connections. */
+export const WORKER = 'worker'
+export const CONNECTION = 'connection'
 
 export type WorkerContext = WorkerFields
 

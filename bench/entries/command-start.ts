@@ -43,6 +43,8 @@ export const commandStart: Entry = {
   },
 }
 
+/** Variables of Node, such as further certificates, would slow both starts and so flatter the ratio. */
 async function startOnce(resources: BenchResources, args: readonly string[]): Promise<void> {
-  await waitForSuccess(resources.start(process.execPath, args), args.join(' '))
+  const { PATH, HOME } = process.env
+  await waitForSuccess(resources.start(process.execPath, args, { PATH, HOME }), args.join(' '))
 }

@@ -5,7 +5,7 @@
  * The viewer also sees every actor come, change and go, as the page does. While nobody watches, the actor system asks
  * once for each message whether somebody does; that is part of every other entry.
  */
-import { InspectFeed } from '../../client/inspect-feed.ts'
+import { InspectFeed } from '../../client/host-feed.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
 import { type ProductHost, startProductHost } from '../bench-hosts.ts'

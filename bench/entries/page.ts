@@ -7,10 +7,10 @@
 
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { realClock } from '../../bin/clock.ts'
 import { createHostForwarder } from '../../bin/pages/host-forwarder.ts'
 import { DASHBOARD_PAGE } from '../../bin/pages/page-kinds.ts'
-import { chooseProgramListener } from '../../bin/program-listener.ts'
+import { realClock } from '../../bin/process/clock.ts'
+import { chooseProgramListener } from '../../bin/process/program-listener.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'

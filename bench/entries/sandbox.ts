@@ -6,13 +6,13 @@
  */
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import { buildSandboxArguments } from '../../worker/sandbox/bwrap/arguments.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import { probeSandbox } from '../../worker/sandbox/bwrap/probe.ts'
+import type { SandboxOrder } from '../../worker/sandbox/driver.ts'
+import { sandboxUserOf } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
-import type { SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
-import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import type { BenchResources } from '../bench-resources.ts'
 import { type Entry, measureInTurn } from '../entry.ts'
 import {

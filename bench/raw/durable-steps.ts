@@ -5,7 +5,7 @@
  * read it from a newly opened database, where it must show the number of answered steps.
  */
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
-import { realClock, realRandom } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/process/clock.ts'
 import type { ActorSnapshot, Store, Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'

@@ -7,7 +7,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { realClock, realRandom } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/process/clock.ts'
 import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import { finishedRunWrites } from './stored-runs.ts'

@@ -5,7 +5,7 @@
  * More runs may be added to a folder whose runs are all finished. Runs in its own process, so that its memory does
  * not count. Fills only the control database, because hosts read the event log of a finished run only on request.
  */
-import { realClock, realRandom } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/process/clock.ts'
 import type { Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'

@@ -4,12 +4,12 @@
  * Arguments: the vendor's port, the file of its certificate, the folder of the socket. Prints the socket's path.
  */
 import { readFileSync } from 'node:fs'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import { createModelMeter } from '../../worker/model-api/create-model-meter.ts'
 import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
+import { openModelAccess } from '../../worker/model-api/model-access.ts'
 import { openModelApi } from '../../worker/model-api/model-api.ts'
-import { openModelAccess } from '../../worker/model-api/open-model-access.ts'
 
 const [port, certificate = '', folder = ''] = process.argv.slice(2)
 const credential = { kind: 'api-key', value: `sk-ant-api03-${'k'.repeat(80)}` } as const

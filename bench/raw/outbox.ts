@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import { HostClock } from '../../actors/daemon/host-clock.ts'
-import { realClock, realRandom } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/process/clock.ts'
 import { provePeer } from '../../client/peer-owner.ts'
 import type {
   Dialer,

@@ -7,8 +7,8 @@
  */
 import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
-import { realClock } from '../../bin/clock.ts'
-import { chooseProgramListener } from '../../bin/program-listener.ts'
+import { realClock } from '../../bin/process/clock.ts'
+import { chooseProgramListener } from '../../bin/process/program-listener.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { createFakeHostApi } from '../../test/support/fake-host-api.ts'
 import { openHostServer } from '../../transport/server.ts'

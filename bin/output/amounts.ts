@@ -1,5 +1,5 @@
-/** Formats money, tokens and sizes for people; unknown is `-`, never zero. */
-import { formatUsd } from '../../core/format-usd.ts'
+/** Formats money and tokens for people; unknown is `-`, never zero. */
+import { formatUsd } from '../../core/format.ts'
 import type { CostTotals } from '../../protocol/cost.ts'
 
 /** The part of a run's costs that one amount shows. */
@@ -23,20 +23,6 @@ export function formatTokens(count: number | undefined): string {
   if (count < 1_000) return String(count)
   if (count < 999_500) return `${threeDigits(count / 1e3, 1)}k`
   return count < 999.5e6 ? `${threeDigits(count / 1e6, 2)}M` : `${threeDigits(count / 1e9, 2)}G`
-}
-
-const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-
-/** `812 B`, `1.9 KiB`, `21 MiB`, `41 GiB`. */
-export function formatBytes(bytes: number | undefined): string {
-  if (bytes === undefined) return '-'
-  let unit = 0
-  let amount = bytes
-  while (amount >= 1_023.5 && unit < SIZE_UNITS.length - 1) {
-    amount /= 1_024
-    unit += 1
-  }
-  return `${unit === 0 ? Math.round(amount) : threeDigits(amount, 1)} ${SIZE_UNITS[unit]}`
 }
 
 /** Formats an amount with one decimal when it has at most `wholeDigits` digits before the point. */

@@ -5,9 +5,10 @@
  * asked for them (`--quiet`) or standard error belongs to a program (`--json`). A reader that closes the pipe ends the
  * command with 0, because it has what it wanted.
  */
-import { EXIT } from '../exit.ts'
-import { completeCommands } from './complete-commands.ts'
-import { formatError } from './format-error.ts'
+import { EXIT } from '../process/exit.ts'
+import { startedAs } from '../process/this-program.ts'
+import { type ColorChoice, type Colors, NO_COLORS } from './colors.ts'
+import { completeCommands, dataDirIn } from './complete-commands.ts'
 import { type OutputStream, StyledStream, type StyleFacts } from './styled-stream.ts'
 import { drawTable, formatTabSeparated, type RowMark, type TableColumn } from './table.ts'
 import { columnsOf, wrapWords } from './text-width.ts'
@@ -89,6 +90,18 @@ export class Output {
     }
   }
 
+  /** Prints what a command has done: the record of the API, its id, or a sentence. */
+  outcome(record: unknown, id: string, sentence: string): void {
+    if (this.format === 'json') this.json(record)
+    else this.data(this.format === 'id' ? id : this.stdout.clean(sentence))
+  }
+
+  /** The outcome of one of several: JSON stands in a line of its own. */
+  outcomeLine(record: unknown, id: string, sentence: string): void {
+    if (this.format === 'json') this.jsonLine(record)
+    else this.outcome(record, id, sentence)
+  }
+
   /** A table without rows is nothing on a terminal, and its heading elsewhere. */
   table<Row>(columns: readonly TableColumn<Row>[], rows: readonly Row[], mark?: RowMark<Row>): void {
     const { isTerminal, width, glyphs, colors } = this.stdout
@@ -135,9 +148,13 @@ export class Output {
     this.writeError(formatError({ message, cure: cure && this.completeCommands(cure) }, style))
   }
 
-  /** Completes the commands in a text of ours. Words and cures are completed already. */
-  completeCommands(text: string): string {
-    return completeCommands(text, this.#options)
+  /**
+   * Completes the commands in a text of ours. Words and cures are completed already.
+   *
+   * @param dataDir what the commands name, where that is not what was typed
+   */
+  completeCommands(text: string, dataDir = this.#options.dataDir): string {
+    return completeCommands(text, { ...this.#options, dataDir })
   }
 
   writeError(text: string): void {
@@ -181,3 +198,63 @@ export class Output {
 /** An escape of JSON for each UTF-16 unit. */
 const escapeUnits = (text: string): string =>
   text.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+// ---- errors --------------------------------------------------------------------------------------------------------
+
+interface ErrorText {
+  readonly message: string
+  /** A command or a deed that helps. */
+  readonly cure?: string | undefined
+}
+
+interface ErrorStyle {
+  readonly colors?: Colors
+  /** The width at which prose wraps; undefined when it stays whole. */
+  readonly width?: number | undefined
+  readonly asJson?: boolean
+}
+
+/** Returns lines with their line ends. The cure is never wrapped, because people copy it. */
+export function formatError({ message, cure }: ErrorText, style: ErrorStyle = {}): string {
+  const { colors = NO_COLORS, width, asJson } = style
+  if (asJson === true) return `${JSON.stringify({ error: message, ...(cure !== undefined && { cure }) })}\n`
+  const lines = `${PREFIX}${message}`
+    .split('\n')
+    .flatMap((line) => (width === undefined ? [line] : wrapWords(line, width)))
+  const painted = lines.join('\n').replace(PREFIX, `${colors.failure(PREFIX.trimEnd())} `)
+  return cure === undefined ? `${painted}\n` : `${painted}\n  try: ${cure}\n`
+}
+
+const PREFIX = 'switchyard: '
+
+// ---- the output of this process ------------------------------------------------------------------------------------
+
+/** The options that every client command has. */
+export interface PrintOptions {
+  readonly json?: boolean | undefined
+  /** The value of `-o`. */
+  readonly output?: PrintFormat | undefined
+  readonly quiet?: boolean | undefined
+  readonly color?: ColorChoice | undefined
+  readonly dataDir?: string | undefined
+}
+
+/** Creates the output of a client command from its options and the streams of this process. */
+export function createOutput({ json, output, quiet, color, dataDir }: PrintOptions): Output {
+  const { stdout, stderr, env, platform } = process
+  const exit = (code: number) => process.exit(code)
+  const format = json ? 'json' : output
+  const program = startedAs().join(' ')
+  return new Output({ stdout, stderr, env, platform, exit, quiet, color, program, dataDir, format })
+}
+
+/** The output for the error of a command line whose options were not read to their end. */
+export const createOutputFor = (words: readonly string[]): Output =>
+  createOutput({ json: asksForJson(words), dataDir: dataDirIn(words) })
+
+const asksForJson = (words: readonly string[]): boolean =>
+  words.some(
+    (word, at) =>
+      /^(?:--json|--output=json|-ojson)$/.test(word) ||
+      (/^(?:--output|-o)$/.test(word) && words[at + 1] === 'json'),
+  )

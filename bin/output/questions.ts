@@ -5,7 +5,7 @@
  * that destroys something needs `--yes`, and secrets are read from standard input. No secret is echoed.
  */
 import { type Readable, Writable } from 'node:stream'
-import { EXIT, ExitError } from '../exit.ts'
+import { EXIT, ExitError, refusedError, usageError } from '../process/exit.ts'
 import type { Output } from './output.ts'
 
 export type InputStream = Readable & { readonly isTTY?: boolean }
@@ -53,9 +53,9 @@ export class Questions {
   /** Returns when the loss is accepted; otherwise the command ends. */
   async confirmLoss({ loss, yes, command }: LossOptions): Promise<void> {
     if (yes === true) return
-    if (!this.mayAsk) throw new ExitError(EXIT.usage, loss, `${command} --yes`)
+    if (!this.mayAsk) throw usageError(loss, `${command} --yes`)
     const sentence = `${loss.charAt(0).toUpperCase()}${loss.slice(1)}. Go on?`
-    if (!(await this.confirm(sentence, false))) throw new ExitError(EXIT.refused, UNCHANGED)
+    if (!(await this.confirm(sentence, false))) throw refusedError(UNCHANGED)
   }
 
   /** Asks for a line of text: `Repository [acme/api]: `. */
@@ -75,7 +75,7 @@ export class Questions {
   /** Asks without echo on a terminal, and reads standard input to its end elsewhere. @param what like `the API key` */
   async askSecret(what: string): Promise<string> {
     const secret = this.#input.isTTY === true ? await this.#typeSecret(what) : await this.#readSecret(what)
-    if (secret === '') throw new ExitError(EXIT.usage, `${what} is empty`)
+    if (secret === '') throw usageError(`${what} is empty`)
     return secret
   }
 
@@ -92,14 +92,14 @@ export class Questions {
       const piece = Buffer.from(chunk)
       bytes += piece.length
       if (bytes > SECRET_BYTES_MAX)
-        throw new ExitError(EXIT.usage, `${what} on standard input is longer than ${SECRET_BYTES_MAX} bytes`)
+        throw usageError(`${what} on standard input is longer than ${SECRET_BYTES_MAX} bytes`)
       chunks.push(piece)
     }
     return Buffer.concat(chunks).toString().trim()
   }
 
   #requireTerminal(question: string): void {
-    if (!this.mayAsk) throw new ExitError(EXIT.usage, `there is no terminal for the question: ${question}`)
+    if (!this.mayAsk) throw usageError(`there is no terminal for the question: ${question}`)
   }
 
   async #readLine(prompt: string, { isHidden = false } = {}): Promise<string> {

@@ -7,7 +7,11 @@ import type { ClientConnection, HostAddress } from '../../client/connection.ts'
 import { reasonOf } from '../../client/errors.ts'
 import { hostHeaders } from '../../client/host-headers.ts'
 import { type NamedSource, SOURCE_HEADER } from '../../protocol/audit.ts'
-import type { ForwardedReply, ForwardedRequest, HostForwarder } from '../../transport/pages/host-forwarder.ts'
+import type {
+  ForwardedReply,
+  ForwardedRequest,
+  HostForwarder,
+} from '../../transport/pages/page-server-options.ts'
 import { CLOSE } from '../../transport/sockets/bounded-sender.ts'
 
 const FROM_PAGE = { [SOURCE_HEADER]: 'page' satisfies NamedSource }

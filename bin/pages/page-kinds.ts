@@ -1,5 +1,8 @@
 /** The pages of this program: what each is called, and what of the host's interface it reaches. */
-import { isInterface } from '../../transport/pages/page-check.ts'
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isInterface } from '../../transport/pages/page-sessions.ts'
+import { EXIT, ExitError } from '../process/exit.ts'
 
 export interface PageKind {
   /** The folder of the page, and the name of its file in the data directory. */
@@ -37,4 +40,15 @@ export const STORY_PAGE: PageKind = {
   sockets: [],
   forwards: () => false,
   needsHost: false,
+}
+
+/** The folder with the files of a page, which the build makes. */
+export function pageFolder(name: PageKind['name']): string {
+  const program = realpathSync(process.argv[1] ?? '')
+  const folder = join(dirname(dirname(program)), 'web', name)
+  if (existsSync(join(folder, 'index.html'))) return folder
+  throw new ExitError(
+    EXIT.unavailable,
+    `${folder} has no page; run npm run build, or install this program again`,
+  )
 }

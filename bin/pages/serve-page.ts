@@ -8,24 +8,22 @@ import type { ClientConnection } from '../../client/connection.ts'
 import { reasonOf } from '../../client/errors.ts'
 import { CLOSE_MS_MAX } from '../../transport/host-server.ts'
 import type { PageServerOptions } from '../../transport/pages/page-server-options.ts'
-import { connectToHost } from '../client/host-connection.ts'
-import { realClock } from '../clock.ts'
-import { forbidCoreDumps } from '../core-dumps.ts'
-import { installCrashHandler } from '../crash-handler.ts'
-import { resolveDataDir } from '../data-dir.ts'
-import { EXIT, ExitError } from '../exit.ts'
-import { openLog } from '../log.ts'
-import type { LogChoice } from '../log-options.ts'
-import { LogRedactor } from '../log-redaction.ts'
-import { chooseProgramListener, logListener, reportAlteredBinary } from '../program-listener.ts'
-import { StopSignals } from '../signals.ts'
-import { openPage } from './open-page.ts'
-import type { PageKind } from './page-kinds.ts'
-import { askForLink } from './page-record.ts'
+import { realClock } from '../process/clock.ts'
+import { forbidCoreDumps } from '../process/core-dumps.ts'
+import { resolveDataDir } from '../process/data-dir.ts'
+import { EXIT, ExitError } from '../process/exit.ts'
+import { connectToHost } from '../process/host-connection.ts'
+import { openLog } from '../process/log.ts'
+import type { LogChoice } from '../process/log-options.ts'
+import { LogRedactor } from '../process/log-redaction.ts'
+import { loggedListener } from '../process/program-listener.ts'
+import { installCrashHandler, StopSignals } from '../process/signals.ts'
+import { askForLink, openPage } from './open-page.ts'
+import { DASHBOARD_PAGE, type PageKind } from './page-kinds.ts'
 import { presentLink } from './present-link.ts'
 
 /** More than what the host has, for one kind of page. */
-export interface PageExtras {
+interface PageExtras {
   readonly programs?: (connection: ClientConnection) => PageServerOptions['programs']
   readonly documents?: PageServerOptions['documents']
 }
@@ -48,10 +46,7 @@ export async function servePage(
   forbidCoreDumps(log)
   const dataDir = resolveDataDir(options.dataDir)
   const connection = connectToHost(options.dataDir, process.env)
-  const choice = chooseProgramListener()
-  reportAlteredBinary(choice, log)
-  logListener(choice, log)
-  const { listener } = choice
+  const listener = loggedListener(log)
   const opened = await openPage({
     kind,
     dataDir,
@@ -89,3 +84,6 @@ export async function servePage(
   })
   process.exit(EXIT.done)
 }
+
+/** `switchyard dashboard`: serves the dashboard's page on this machine until Ctrl-C, and opens it. */
+export const dashboard = (options: ServePageOptions): Promise<void> => servePage(DASHBOARD_PAGE, options)

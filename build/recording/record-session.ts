@@ -17,7 +17,8 @@ const TERMINALS = { tmux: openTmuxTerminal, emulated: openEmulatedTerminal } as 
 export type TerminalKind = keyof typeof TERMINALS
 
 const ROWS = 40
-const STEP_MS_MAX = 150_000
+/** A fresh checkout is built in the first step, which takes minutes on a machine that does much else. */
+const STEP_MS_MAX = 600_000
 const POLL_EVERY_MS = 30
 const TYPED = /^\$ \S/
 const KEYS = { 'Ctrl-C': '\x03', Enter: '\r' } as const

@@ -5,7 +5,6 @@
  * the newest first, so that many failed runs do not hide a refused credential. Before them are those that wait for a
  * person's word: to acknowledge one may end many others.
  */
-
 import {
   ATTENTION_KINDS,
   type AttentionItem,
@@ -17,7 +16,6 @@ import {
   ATTENTION_ID_CHARS_MAX,
   ATTENTION_ITEM_RUNS_MAX,
   ATTENTION_ITEMS_PER_KIND_MAX,
-  TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -25,9 +23,9 @@ import { DAMAGE_CURE, type Damage, lostRunsOf } from '../damage.ts'
 import { connectCommandFor, connectTrackerCommand } from '../explain/connect-command.ts'
 import { foundKeysText, publishAnywayCommand } from '../run/found-keys.ts'
 import { runInCommand, showPullCommand } from '../run/name-in-commands.ts'
-import { topicOf } from '../run/queue-reasons.ts'
-import { toSingleLine, truncate } from '../safe-text.ts'
+import { truncate } from '../safe-text.ts'
 import { formatNames, isSameName } from '../tickets/names.ts'
+import { bounded, codeHostItems, itemOfUnmapped, itemOfWork, namesOf, UNMAPPED } from './code-host-items.ts'
 import type { AttentionFacts, AwayWorker, FullWorker, HeldWork, KnownSince } from './facts.ts'
 
 export interface CollectedAttention {
@@ -63,7 +61,6 @@ export function collectAttention(facts: AttentionFacts): CollectedAttention {
 }
 
 const WORKER_DISK = 'disk:'
-const UNMAPPED = 'unmapped:'
 const DEGRADATIONS: readonly (readonly [AttentionKind, string])[] = [
   ['disk', 'the disk of the host is full'],
   ['damage', 'stored records are damaged'],
@@ -95,12 +92,8 @@ export function nextAttentionChange(facts: AttentionFacts): number | undefined {
   return instants.length === 0 ? undefined : Math.min(...instants)
 }
 
-/** Each other run is published within an hour after the cause is gone. */
-const NAMES_IN_CURE_MAX = 10
-
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 const waitsForWord = ({ mayAcknowledge }: AttentionItem): number => (mayAcknowledge === true ? 1 : 0)
-const bounded = (text: string): string => truncate(toSingleLine(text), TEXT_CHARS_MAX)
 
 // ---- runs --------------------------------------------------------------------------------------------------------
 
@@ -240,51 +233,7 @@ function itemOfDamage({ damage, since }: KnownSince): AttentionItem {
   }
 }
 
-// ---- the code host and the disk ----------------------------------------------------------------------------------
-
-/** Each repository has one item, with the words of a worker that tried it. */
-function codeHostItems({ unreadable }: AttentionFacts): AttentionItem[] {
-  const items = new Map<string, AttentionItem>()
-  for (const { reason, since } of unreadable) {
-    const [subject = reason] = reason.split(': ')
-    const id = `codehost:${subject}`
-    const known = items.get(id)
-    if (known !== undefined && known.since <= since) continue
-    items.set(id, { id, kind: 'codehost', message: bounded(reason), since })
-  }
-  return [...items.values()]
-}
-
-function itemOfUnmapped({ run, reason }: AttentionFacts['unmapped'][number]): AttentionItem {
-  return {
-    id: `${UNMAPPED}${run.id}`,
-    kind: 'codehost',
-    message: bounded(reason),
-    cure: `switchyard explain ${runInCommand(run)}`,
-    runId: run.id,
-    ticketId: run.ticket.id,
-    since: run.queuedAt ?? run.createdAt,
-  }
-}
-
-/** All runs with the same cause have one item, because one act of a person helps them all. */
-function itemOfWork({ cause, runs, since }: AttentionFacts['unpublished'][number]): AttentionItem {
-  const [first] = runs
-  const ids = runs.slice(0, ATTENTION_ITEM_RUNS_MAX).map(({ id }) => id)
-  const subject = runs.length === 1 ? 'a run is' : `${runs.length} runs are`
-  const names = runs.slice(0, NAMES_IN_CURE_MAX).map(runInCommand)
-  const isCredential = topicOf(cause.split(': ')[0] ?? '') === 'credential'
-  return {
-    id: truncate(`publish:${cause}`, ATTENTION_ID_CHARS_MAX),
-    kind: 'codehost',
-    message: bounded(`${subject} done and can’t be published: ${cause}`),
-    cure: isCredential ? connectCommandFor(cause) : `switchyard retry ${names.join(' ')}`,
-    ...(runs.length === 1 && first !== undefined
-      ? { runId: first.id, ticketId: first.ticket.id }
-      : { runs: ids }),
-    since,
-  }
-}
+// ---- keys and disks -----------------------------------------------------------------------------------------------
 
 /** Each run has its own item: what one of them holds says nothing about the others. */
 function itemOfKeys(run: Run): AttentionItem {
@@ -349,9 +298,6 @@ function itemOfWorker(worker: AwayWorker, facts: AttentionFacts): AttentionItem 
     since: worker.lastSeenAt,
   }
 }
-
-const namesOf = (runs: readonly Run[]): string =>
-  formatNames([...new Set(runs.map(({ ticket }) => ticket.identifier))])
 
 /** Another machine gets at the commits of the first run that has a bundle. */
 function cureOfWork(held: readonly HeldWork[]): string | undefined {

@@ -36,6 +36,17 @@ export interface KnownSince {
   readonly since: IsoInstant
 }
 
+export interface UnreadableRepository {
+  /** The queue reason of the runs that need the repository. */
+  readonly reason: string
+  /** Since when the first of them waits. */
+  readonly since: IsoInstant
+  /** The queued runs that wait until it can be read. */
+  readonly waiting: readonly Run[]
+  /** The runs whose pull requests are not followed until then. */
+  readonly unfollowed: readonly Run[]
+}
+
 export interface AttentionFacts {
   /** Wall milliseconds. */
   readonly now: number
@@ -61,8 +72,7 @@ export interface AttentionFacts {
   readonly fullWorkers: readonly FullWorker[]
   /** The damage of the data directory, and since when it is known. */
   readonly damage: readonly KnownSince[]
-  /** The queue reasons of runs whose repository can't be read, and since when the first of them waits. */
-  readonly unreadable: readonly { readonly reason: string; readonly since: IsoInstant }[]
+  readonly unreadable: readonly UnreadableRepository[]
   /** Queued runs for which no repository is configured, or several are, with their queue reasons. */
   readonly unmapped: readonly { readonly run: Run; readonly reason: string }[]
   /** Finished work that can't be published, and since when. */

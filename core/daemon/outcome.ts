@@ -1,5 +1,5 @@
 /**
- * Derives the outcome that a worker reports when an execution ends.
+ * Derives the outcome that a worker reports when an execution ends, and joins the requests to stop one.
  *
  * A stopped execution may have reported an outcome itself; missing facts come from the recorded progress. An open
  * pull request means that the run is completed, whatever happened to its worker afterwards. Finished work that is not
@@ -11,6 +11,7 @@ import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { disclaimInterruption, withoutInterruption } from '../run/interruption.ts'
 import { truncate } from '../safe-text.ts'
+import type { StopRequest } from './ports.ts'
 
 type ExecutionFacts = Pick<ExecutionFields, 'begun' | 'progress' | 'costs' | 'stop'>
 
@@ -25,6 +26,13 @@ export function deriveOutcome(known: ExecutionFacts, reported: RunOutcome | null
     : interruptedOutcome(known, whole, known.stop.reason)
 }
 
+/** `error` is one sentence. */
+export const failedOutcome = (error: string): RunOutcome => ({
+  status: 'failed',
+  error: truncate(error, TEXT_CHARS_MAX),
+  costs: [],
+})
+
 const isUnbegun = ({ begun, costs, progress }: ExecutionFacts): boolean =>
   !begun && costs.length === 0 && progress.prUrl === undefined
 
@@ -36,13 +44,6 @@ const unbegunOutcome = (reason: string): RunOutcome => ({
   ...failedOutcome(withoutInterruption(reason)),
   failure: 'configuration',
   begun: false,
-})
-
-/** `error` is one sentence. */
-export const failedOutcome = (error: string): RunOutcome => ({
-  status: 'failed',
-  error: truncate(error, TEXT_CHARS_MAX),
-  costs: [],
 })
 
 function interruptedOutcome({ progress }: ExecutionFacts, whole: RunOutcome, reason: string): RunOutcome {
@@ -75,4 +76,23 @@ function withoutError({ error: _, ...rest }: RunOutcome): RunOutcome {
 
 function withoutFailure({ failure: _, ...rest }: RunOutcome): RunOutcome {
   return rest
+}
+
+// ---- requests to stop --------------------------------------------------------------------------------------------
+
+/**
+ * Returns what both requests together ask for; undefined when the later one adds nothing. A kill may follow an interrupt,
+ * and the loss of the lease may follow either. The reason is that of the kill, if there is one; an execution keeps the
+ * first one as the reason why its run ends.
+ */
+export function joinStopRequests(
+  before: StopRequest | undefined,
+  later: StopRequest,
+): StopRequest | undefined {
+  if (before === undefined) return later
+  const how = before.how === 'kill' ? 'kill' : later.how
+  const isLeaseLost = before.leaseLost === true || later.leaseLost === true
+  if (how === before.how && isLeaseLost === (before.leaseLost === true)) return undefined
+  const { reason } = how === before.how ? before : later
+  return { how, reason, ...(isLeaseLost ? { leaseLost: true } : {}) }
 }

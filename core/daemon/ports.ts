@@ -99,6 +99,8 @@ export interface StopRequest {
 export interface Execution {
   /** No agent works, so the run does not count as running. */
   readonly publishesOnly?: boolean
+  /** Known once every process has exited: nobody goes on in the sandbox, so it is discarded when the end is on disk. */
+  readonly leavesNothing?: boolean
   /** Fetches and checks out the repository, builds the sandbox and runs the repository's setup script. */
   prepare(): Promise<Result<Progress>>
   /** Runs the agent until it ends or is stopped. */

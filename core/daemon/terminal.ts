@@ -1,10 +1,13 @@
 /**
- * The interfaces for a person's terminal session in a retained sandbox, as types only.
+ * A person's terminal session in a retained sandbox: its interfaces, the refusal of a boot as text, and the pieces in
+ * which output is sent.
  *
  * A sandbox is booted once for all viewers, and contains one terminal that runs the agent's session. Closing the
  * sandbox ends all of its processes and removes its credentials; its disk stays.
  */
 import type { RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
+import { ATTACH_DATA_CHARS_MAX } from '../../protocol/limits.ts'
+import { no, type Refusal, type Refused } from '../result.ts'
 
 export interface TerminalSize {
   readonly cols: number
@@ -71,3 +74,40 @@ export interface Screen {
  * question of the session (the cursor's position, the terminal's features) once, however many viewers there are.
  */
 export type CreateScreen = (size: TerminalSize, answer: (data: string) => void) => Screen
+
+// ---- the texts of a session --------------------------------------------------------------------------------------
+
+const LASTING_KINDS = ['gone', 'invalid'] as const
+
+/**
+ * The reason why a sandbox could not be booted, as one sentence from the worker to the host.
+ *
+ * A permanent reason starts with its kind, as a refused dispatch starts with its class. All other reasons are
+ * temporary.
+ */
+export function formatBootRefusal({ kind, message }: Refusal): string {
+  return LASTING_KINDS.some((lasting) => lasting === kind) ? `${kind}: ${message}` : message
+}
+
+export function parseBootRefusal(text: string): Refused {
+  const kind = LASTING_KINDS.find((lasting) => text.startsWith(`${lasting}: `))
+  return kind === undefined ? no('conflict', text) : no(kind, text.slice(`${kind}: `.length))
+}
+
+/** Pieces of at most `ATTACH_DATA_CHARS_MAX`, without splitting a surrogate pair. */
+export function splitTerminalData(data: string): string[] {
+  if (data.length <= ATTACH_DATA_CHARS_MAX) return data === '' ? [] : [data]
+  const pieces: string[] = []
+  for (let from = 0; from < data.length; ) {
+    const until = splitBefore(data, from + ATTACH_DATA_CHARS_MAX)
+    pieces.push(data.slice(from, until))
+    from = until
+  }
+  return pieces
+}
+
+function splitBefore(data: string, at: number): number {
+  if (at >= data.length) return data.length
+  const isInside = (data.charCodeAt(at) & 0xfc00) === 0xdc00 && (data.charCodeAt(at - 1) & 0xfc00) === 0xd800
+  return isInside ? at - 1 : at
+}

@@ -6,11 +6,13 @@
  */
 import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { Gate, GateId } from '../../protocol/explain.ts'
-import { obstaclesOf, type WorkerObstacle } from '../fleet/obstacles.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
+import { isSilent, obstaclesOf, type WorkerObstacle } from '../fleet/obstacles.ts'
+import { formatDuration } from '../format.ts'
 import { formatNames } from '../tickets/names.ts'
 import { connectCommandFor } from './connect-command.ts'
-import type { ExplainedWorker, ExplainFacts } from './facts.ts'
-import { orElse, pass, stop, wait } from './gate.ts'
+import type { ExplainedWorker, ExplainFacts, SentTo } from './facts.ts'
+import { orElse, pass, stop, wait } from './facts.ts'
 
 /** Another machine is one more worker. */
 const ADD_WORKER = 'switchyard workers provision USER@HOST'
@@ -79,8 +81,34 @@ export function judgeWorkers(facts: ExplainFacts): Gate {
   }
   const draining = others.find(({ obstacle }) => obstacle.is === 'draining')
   return draining === undefined
-    ? wait('workers', `none${not}`, moreWorkers(facts))
+    ? wait('workers', `none${not}`, startAgain(facts, others))
     : stop('workers', `none${not}`, `switchyard workers enable ${draining.worker.name}`)
+}
+
+/** The host keeps the run for a worker that went before it answered, because it may have begun. */
+export function judgeSentTo(worker: SentTo, facts: ExplainFacts): Gate {
+  const { name } = worker
+  const away = `${name}, which is not connected${lastSeen(worker, facts)}`
+  return wait('workers', `the run was sent to ${away}`, startAgain(facts, [{ worker }]))
+}
+
+const lastSeen = ({ lastSeenAt }: Pick<ExplainedWorker, 'lastSeenAt'>, { now }: ExplainFacts): string =>
+  lastSeenAt === undefined
+    ? ''
+    : `, last seen ${formatDuration(Math.round(Math.max(0, now - lastSeenAt) / 1000) * 1000)} ago`
+
+/** The wait for workers that are away ends when one of them comes back, or when another one comes. */
+function startAgain(
+  { request }: ExplainFacts,
+  others: readonly { readonly worker: Pick<ExplainedWorker, 'name'> }[],
+): string {
+  const names = formatNames(others.map(({ worker }) => worker.name))
+  const [first] = others
+  const whom = others.length > 1 ? `one of ${names}` : names
+  // Another worker is no cure for a run that needs the sandbox of this one.
+  return request.requiredWorker === undefined || first === undefined
+    ? `wait, or start ${whom} again on its machine, or: ${ADD_WORKER}`
+    : `wait, or start ${whom} again on its machine; which one that is: switchyard workers show ${quoteWord(first.worker.name)}`
 }
 
 /** Another worker is no cure for a run that needs the sandbox of this one. */
@@ -96,13 +124,15 @@ interface UnusableWorker {
 }
 
 function describeOthers(others: readonly UnusableWorker[], facts: ExplainFacts): string {
-  const names = others.map(({ worker, obstacle }) => `${worker.name} (${shortReason(obstacle, facts)})`)
+  const names = others.map((unusable) => `${unusable.worker.name} (${shortReason(unusable, facts)})`)
   return names.length === 0 ? '' : `; not ${formatNames(names)}`
 }
 
-function shortReason({ is, reason }: WorkerObstacle, { request }: ExplainFacts): string {
+function shortReason({ worker, obstacle }: UnusableWorker, facts: ExplainFacts): string {
+  const { is, reason } = obstacle
   if (is === 'unlimited') return 'no memory limit'
-  return is === 'lasting' ? `no ${request.needs?.agent ?? 'agent'}` : reason
+  if (is === 'away') return `${reason}${lastSeen(worker, facts)}`
+  return is === 'lasting' ? `no ${facts.request.needs?.agent ?? 'agent'}` : reason
 }
 
 // ---- capacity ----------------------------------------------------------------------------------------------------
@@ -116,6 +146,10 @@ export function judgeCapacity(facts: ExplainFacts): Gate {
   )
   const message = `${formatNames(slots)} slots${refusals.join('')}`
   if (!found.every(hasObstacle('capacity'))) return pass('capacity', message)
+  const silent = found.filter(
+    ({ worker, obstacles }) => isSilent(worker) && obstacles.some(({ is }) => is === 'paused'),
+  )
+  if (silent.length === found.length) return wait('capacity', message, startAgain(facts, silent))
   return wait('capacity', `${message}${placeInLine(facts)}`, moreWorkers(facts))
 }
 

@@ -1,7 +1,7 @@
-/**
- * Decides whether a pairing token or a join key admits a worker.
- */
+/** Decides whether a pairing token or a join key admits a worker, and makes the names that people give readable. */
 import type { RejectionCode } from '../../protocol/frames.ts'
+import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { collapseSpaces, stripInvisible } from '../safe-text.ts'
 
 export type PairingTokenLookup =
   | { readonly is: 'valid'; readonly local: boolean }
@@ -53,4 +53,22 @@ const NOT_ADMITTED: RegistrationAdmission = {
   reason:
     'no such pairing token or join key: a token was used already, or is from before a restart; a join key was ' +
     'deleted, has expired, or has no room for another worker; make a new one',
+}
+
+// ---- names -------------------------------------------------------------------------------------------------------
+
+/**
+ * The result may be empty. Control characters, line ends and tabs included, are removed without a space in their
+ * place.
+ */
+export const normalizeWorkerName = (text: string): string => normalizeName(text, WORKER_NAME_CHARS_MAX)
+
+/** Normalizes the name of a worker or a join key to one short line of visible characters. */
+export function normalizeName(text: string, charsMax: number): string {
+  const visible = collapseSpaces(stripInvisible(text))
+  return Array.from(visible).slice(0, charsMax).join('').trimEnd()
+}
+
+export function workerNameOrDefault(text: string, fallback: string): string {
+  return normalizeWorkerName(text) || fallback
 }

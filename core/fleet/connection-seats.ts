@@ -8,13 +8,16 @@
  * seats apart, which connections without proof cannot take. Many machines prove the same join key, so those have seats of
  * their own, and a newcomer without a seat comes back later.
  */
-import {
-  WORKER_SEAT_MS_MIN,
-  WORKERS_JOINING_MAX,
-  WORKERS_PROVEN_UNREGISTERED_MAX,
-  WORKERS_UNREGISTERED_MAX,
-  WORKERS_UNREGISTERED_PER_ADDRESS_MAX,
-} from '../../protocol/limits.ts'
+
+/** Connections that have proved a join key and not registered yet, of all keys together. */
+export const WORKERS_JOINING_MAX = 512
+/** Connections that have neither registered nor proved in their upgrade who they are: in all, and of one address. */
+export const WORKERS_UNREGISTERED_MAX = 64
+export const WORKERS_UNREGISTERED_PER_ADDRESS_MAX = 32
+/** After this time without a first frame a newcomer of another address may take the connection's place. */
+export const WORKER_SEAT_MS_MIN = 2_000
+/** Connections of one worker, or with one pairing token, that have proved it and not registered yet. */
+export const WORKERS_PROVEN_UNREGISTERED_MAX = 4
 
 export interface Seat {
   readonly number: number

@@ -8,6 +8,7 @@ import type { GateId } from '../../protocol/explain.ts'
 import type { WorkerAgents, WorkerState } from '../../protocol/worker.ts'
 import type { JobNeeds } from '../run/job-needs.ts'
 import { agentSubject, type ReasonTopic, topicOf, withCure } from '../run/queue-reasons.ts'
+import { NO_ANSWER } from './rejection.ts'
 
 export interface WorkerFacts {
   readonly id: string
@@ -18,6 +19,8 @@ export interface WorkerFacts {
   readonly used: number
   /** The worker refused a dispatch and gets none before this instant. */
   readonly pausedUntil?: number
+  /** Why it refused, in its words. */
+  readonly refusal?: string | undefined
   /** Why the worker gets no dispatch until the hold ends. */
   readonly hold?: string
   /** The worker's words about what its disk lacks for a run, since it has refused a dispatch for that. */
@@ -112,11 +115,20 @@ const sentences: Readonly<
   away: () => 'not connected',
   draining: () => 'draining',
   held: ({ hold }) => `on hold: ${hold}`,
-  paused: ({ pausedUntil = 0, fullDisk }) =>
-    `${fullDisk === undefined ? 'refused a dispatch' : `its disk is full: ${fullDisk}`}; asked again at ${new Date(pausedUntil).toISOString()}`,
+  paused: (worker) =>
+    `${wordsOfRefusal(worker)}; asked again at ${new Date(worker.pausedUntil ?? 0).toISOString()}`,
   full: ({ max }) => (max === 0 ? 'about to end' : `all ${max} slots taken`),
   elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
 }
+
+function wordsOfRefusal({ fullDisk, refusal }: WorkerFacts): string {
+  if (fullDisk !== undefined) return `its disk is full: ${fullDisk}`
+  if (refusal === undefined) return 'refused a dispatch'
+  return refusal === NO_ANSWER ? `gave ${NO_ANSWER}` : `refused a dispatch: ${refusal}`
+}
+
+/** Whether it is connected and does not react, as a process that was stopped. */
+export const isSilent = ({ refusal }: WorkerFacts): boolean => refusal === NO_ANSWER
 
 /** Returns the obstacles that time may remove; the first is the reason. */
 export function passingObstacles(

@@ -5,13 +5,13 @@
  * here too, so it is the reason of the decision. The preferred worker wins, then the one with the most free slots, then
  * the one with the fewest used slots, then the smallest id; equal facts give equal decisions.
  */
-
 import type { Placement } from '../../protocol/explain.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { truncate } from '../safe-text.ts'
 import {
   exclusionReason,
   freeSlots,
+  isSilent,
   type LastingObstacle,
   lastingObstacle,
   OBSTACLE_GATES,
@@ -66,12 +66,6 @@ export function firstFit<W extends WorkerFacts>(
   return undefined
 }
 
-const waits = ({ gate, reason }: WaitReason): PlacementDecision => ({
-  is: 'waits',
-  gate,
-  reason: truncate(reason, TEXT_CHARS_MAX),
-})
-
 export function explainPlacement(
   request: PlacementRequest,
   workers: Iterable<WorkerFacts>,
@@ -95,10 +89,18 @@ export function explainPlacement(
   }
 }
 
+const waits = ({ gate, reason }: WaitReason): PlacementDecision => ({
+  is: 'waits',
+  gate,
+  reason: truncate(reason, TEXT_CHARS_MAX),
+})
+
 function byPreference(a: WorkerFacts, b: WorkerFacts, { preferredWorker }: PlacementRequest): number {
   if (a.id === preferredWorker || b.id === preferredWorker) return a.id === preferredWorker ? -1 : 1
   return freeSlots(b) - freeSlots(a) || a.used - b.used || (a.id < b.id ? -1 : 1)
 }
+
+// ---- reasons -----------------------------------------------------------------------------------------------------
 
 /** The queue reason of every run while an operator has paused dispatching. */
 export const PAUSED_REASON = 'paused'
@@ -109,6 +111,12 @@ export const DISK_FULL: WaitReason = {
   gate: 'policy',
   reason: 'the disk of the host is full: free some space',
 }
+/** Why a run goes no further whose worker is unknown after a restart of the host. */
+export const LEASE_LOST: WaitReason = {
+  gate: 'workers',
+  reason:
+    'the record of its lease is lost: it begins again within minutes, when no worker can still work on it',
+}
 /** A run that a worker has goes on there, and the host stores what the worker reports once there is space. */
 export const REPORTS_WAIT = 'what its worker reports waits: the disk of the host is full'
 
@@ -116,6 +124,7 @@ export const REPORTS_WAIT = 'what its worker reports waits: the disk of the host
 export const FLEET_REASONS = {
   full: 'fleet at capacity',
   paused: 'all workers refused a dispatch a moment ago',
+  silent: 'all workers gave no answer to a dispatch a moment ago',
   held: 'all workers are on hold',
   draining: 'all workers are draining',
   away: 'no workers connected',
@@ -124,8 +133,11 @@ export const FLEET_REASONS = {
 /** Begins the reason of a run that other workers, which lack something, could not take. */
 export const ABLE_WORKERS = 'all workers that could take it'
 
+/** Ends the reason of a run for which only workers with full disks have what it needs. */
+export const NO_OTHER_WORKER = '; no other connected worker could take it'
+
 const fleetReason = (obstacle: keyof typeof FLEET_REASONS, isOfAll = true): WaitReason => ({
-  gate: OBSTACLE_GATES[obstacle],
+  gate: OBSTACLE_GATES[obstacle === 'silent' ? 'paused' : obstacle],
   reason: isOfAll ? FLEET_REASONS[obstacle] : FLEET_REASONS[obstacle].replace(/^all workers/, ABLE_WORKERS),
 })
 
@@ -133,9 +145,10 @@ const fleetReason = (obstacle: keyof typeof FLEET_REASONS, isOfAll = true): Wait
 function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now: number): WaitReason {
   if (request.requiredWorker !== undefined) {
     const holder = all.filter(({ id }) => id === request.requiredWorker)
-    const reason = `worker ${holderName(request, all)} holds the sandbox`
-    const elsewhere = { gate: OBSTACLE_GATES.elsewhere, reason }
-    return lastingReason(request, holder) ?? fullDiskReason(holder, request, now) ?? elsewhere
+    const fullDisk = holder.find((worker) => isRefusingForDisk(worker, request, now))?.fullDisk
+    const why = fullDisk === undefined ? '' : `, and its disk is full (${fullDisk})`
+    const reason = `worker ${holderName(request, all)} holds the sandbox${why}`
+    return lastingReason(request, holder) ?? { gate: OBSTACLE_GATES.elsewhere, reason }
   }
   const fit = all.filter((worker) => lastingObstacle(worker, request) === undefined)
   const obstacles = new Set(fit.map((worker) => passingObstacles(worker, request, now)[0]))
@@ -143,12 +156,17 @@ function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now:
     obstacles.has(obstacle),
   )
   const fullDisk = closest === 'full' ? undefined : fullDiskReason(fit, request, now)
-  if (fullDisk !== undefined) return fullDisk
+  if (fullDisk !== undefined) {
+    const haveAllWhatItNeeds = all.every((worker) => !worker.online || fit.includes(worker))
+    return haveAllWhatItNeeds ? fullDisk : { ...fullDisk, reason: `${fullDisk.reason}${NO_OTHER_WORKER}` }
+  }
   if (closest === 'held') {
     const { gate, reason } = fleetReason(closest, fit.length === all.length)
     const why = fit.find((worker) => passingObstacles(worker, request, now)[0] === closest)?.hold
     return { gate, reason: why === undefined ? reason : `${reason}: ${why}` }
   }
+  const paused = fit.filter((worker) => passingObstacles(worker, request, now)[0] === 'paused')
+  if (closest === 'paused' && paused.every(isSilent)) return fleetReason('silent', fit.length === all.length)
   if (closest !== undefined) return fleetReason(closest, fit.length === all.length)
   return lastingReason(request, all) ?? endedReason(request, all) ?? fleetReason('away')
 }

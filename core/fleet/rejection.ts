@@ -6,16 +6,19 @@
  * queue does not waste its runs there. A hold ends ten minutes after the refusal that caused it, or when an operator
  * enables the worker, which clears its history. The history needs to keep only `relevantRejections`.
  */
-import {
-  REJECTION_CHARS_MAX,
-  WORKER_HOLD_MS,
-  WORKER_HOLD_REJECTIONS,
-  WORKER_HOLD_WINDOW_MS,
-} from '../../protocol/limits.ts'
+import { REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
+
+/** This many dispatches refused because of the machine within the window put a worker on hold for WORKER_HOLD_MS. */
+export const WORKER_HOLD_REJECTIONS = 3
+export const WORKER_HOLD_WINDOW_MS = 5 * 60_000
+export const WORKER_HOLD_MS = 10 * 60_000
 
 export const REJECTION_CLASSES = ['busy', 'draining', 'sandbox', 'disk', 'malformed', 'other'] as const
 export type RejectionClass = (typeof REJECTION_CLASSES)[number]
+
+/** The host's own words for a worker that is connected and does not react. */
+export const NO_ANSWER = 'no answer to a dispatch'
 
 export interface Rejection {
   readonly class: RejectionClass

@@ -5,14 +5,16 @@
  * a program on the machine, is never ended, and no worker is started while one is in place. After a stop whose end is
  * unknown the worker is started before its drain is lifted, so that a late stop hits no new run (service.md, Workers 5).
  */
-
 import type { FleetDemandResponse } from '../../protocol/demand.ts'
-import {
-  SUPERVISOR_ABSENT_MS,
-  SUPERVISOR_JOIN_MS,
-  SUPERVISOR_QUIET_MS,
-  SUPERVISOR_REJOIN_MS,
-} from '../../protocol/limits.ts'
+
+/** How long nothing may have been in flight before a stop. As long as a terminal without a view stays open. */
+const SUPERVISOR_QUIET_MS = 30_000
+/** A worker that was not stopped and is away for this long is started when there is work. */
+const SUPERVISOR_ABSENT_MS = 180_000
+/** A worker that was started has this long to connect. */
+const SUPERVISOR_JOIN_MS = 600_000
+/** A worker that is still connected this long after its stop was started by somebody else. */
+const SUPERVISOR_REJOIN_MS = 60_000
 
 /** An answer about the worker of the credential. An answer to a join key names none. */
 export type OwnDemand = FleetDemandResponse & { readonly worker: NonNullable<FleetDemandResponse['worker']> }
@@ -143,3 +145,34 @@ export const judgeJoining: SupervisionJudge = (memory, demand, settings, now) =>
 /** Runs that this worker could take: runs for one more worker that no other wakes for, and runs whose sandbox it holds. */
 const hasWork = ({ wanted, worker }: OwnDemand): boolean =>
   wanted > (worker.promisedRuns ?? 0) || (worker.awaitedRuns ?? 0) > 0
+
+// ---- the host and the worker, as the supervisor reaches them -----------------------------------------------------
+
+export type DemandRequest = 'read' | 'drain' | 'lift'
+
+export type DemandAnswer =
+  | { readonly is: 'answered'; readonly demand: OwnDemand }
+  | { readonly is: 'unanswered'; readonly reason: string }
+
+export interface DemandPort {
+  /** Never throws. A request without an answer may have been carried out, also later. */
+  ask(request: DemandRequest): Promise<DemandAnswer>
+}
+
+/** `exitCode`: the supervisor ends with it, because a new try cannot help. */
+export type DriverResult =
+  | { readonly is: 'done' }
+  | { readonly is: 'failed'; readonly reason: string; readonly exitCode?: number }
+
+export interface WorkerDriver {
+  /** Whether the worker is a process of the supervisor, which then starts first and stops with it. */
+  readonly ownsWorker: boolean
+  /** Resolves with `done` when the worker runs or will run, and no earlier stop can still end it. */
+  start(): Promise<DriverResult>
+  /** Resolves with `done` when the worker has ended. */
+  stop(): Promise<DriverResult>
+  /** The worker ended although nobody stopped it. */
+  onEnded?: (result: DriverResult) => void
+  /** Ends the worker at once, while it is being stopped. */
+  stopNow?(): void
+}

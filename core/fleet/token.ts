@@ -1,10 +1,12 @@
 /**
- * Creates and compares the secrets between host and worker; the caller supplies the random bytes.
+ * Creates and compares the secrets between host and worker, and reads and prints fingerprints of certificates. The
+ * caller supplies the random bytes.
  *
  * The host stores hashes only. Hashes are hashed once more and compared in constant time, so that response times
  * reveal neither length nor prefix of a stored hash.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { no, type Result, yes } from '../result.ts'
 
 const SECRET_BYTES = 32
 const WORKER_ID_BYTES = 8
@@ -46,3 +48,18 @@ function takeBytes(bytes: Uint8Array, count: number): Buffer {
   if (bytes.length < count) throw new RangeError(`needs ${count} random bytes, got ${bytes.length}`)
   return Buffer.from(bytes.subarray(0, count))
 }
+
+// ---- fingerprints ------------------------------------------------------------------------------------------------
+
+/** Returns 64 hexadecimal digits in lower case. */
+export function parseFingerprint(text: string): Result<string> {
+  const digits = text.replaceAll(':', '').toLowerCase()
+  if (/^[0-9a-f]{64}$/.test(digits)) return yes(digits)
+  return no(
+    'invalid',
+    '--fingerprint: must be a SHA-256 fingerprint, 64 hexadecimal digits with or without colons, as printed by switchyard workers pair on the host',
+  )
+}
+
+/** The form of openssl: `AB:CD:…`. */
+export const formatFingerprint = (digits: string): string => digits.toUpperCase().replace(/..(?!$)/g, '$&:')

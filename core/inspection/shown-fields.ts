@@ -111,6 +111,10 @@ function showValue(name: string, value: unknown): { readonly value: ShownValue; 
 const countOf = (count: number, noun: string, plural = `${noun}s`): string =>
   `${count} ${count === 1 ? noun : plural}`
 
+/** An id that people gave, such as a ticket's; undefined when it may be more than a name. */
+export const shownWord = (value: unknown): string | undefined =>
+  typeof value === 'string' && WORD.test(value) ? value : undefined
+
 /** A name of an actor, a state or an event, no longer than a frame allows. */
 export const shortName = (name: string): string =>
   name.length <= INSPECT_TEXT_CHARS_MAX ? name : `${name.slice(0, INSPECT_TEXT_CHARS_MAX - 1)}…`

@@ -4,10 +4,8 @@
  *
  * The text comes from another machine: every value is bounded and without control characters before it is used.
  */
-import { PROVISION_FREE_BYTES_MIN, PROVISION_FREE_FILES_MIN } from '../../protocol/limits.ts'
 import type { HostNode } from '../remote-ports.ts'
 import { isPlainPath, type ServiceManagerKind } from './installed-files.ts'
-import { type MachineProblem, type MachineReport, sandboxProblem } from './sandbox-problem.ts'
 import { remoteLine } from './step-lines.ts'
 
 export interface MachineFacts {
@@ -32,6 +30,16 @@ export interface MachineFacts {
   }
 }
 
+/** The reason why a machine can't be a worker. */
+export interface MachineProblem {
+  /** For the line of the step. */
+  readonly finding: string
+  /** A sentence about the machine, which its name begins. */
+  readonly sentence: string
+  /** A command or deed, on the machine. */
+  readonly cure: string
+}
+
 export type MachineJudgement =
   | { readonly ok: true; readonly facts: MachineFacts }
   | { readonly ok: false; readonly problem: MachineProblem }
@@ -44,15 +52,6 @@ const ARCHES: Readonly<Record<string, string>> = {
 }
 const NODE_MIN = '20.11'
 const GLIBC_MIN = '2.34'
-const INSTALL_NODE = 'install Node.js 24: https://nodejs.org/en/download'
-const PACKAGES: Readonly<Record<string, string>> = {
-  setpriv: 'util-linux',
-  prlimit: 'util-linux',
-  setsid: 'util-linux',
-  tar: 'tar',
-  gzip: 'gzip',
-  sha256sum: 'coreutils',
-}
 
 export function judgeMachine(
   output: string,
@@ -117,6 +116,9 @@ function factsOf(
 
 // ---- the report --------------------------------------------------------------------------------------------------
 
+/** The facts that the check of a machine has printed, by their keys. */
+type MachineReport = ReadonlyMap<string, string>
+
 function readReport(output: string): MachineReport {
   const report = new Map<string, string>()
   for (const line of output.split('\n')) {
@@ -126,6 +128,8 @@ function readReport(output: string): MachineReport {
   }
   return report
 }
+
+// ---- the system and its programs ---------------------------------------------------------------------------------
 
 function platformProblem(report: MachineReport): MachineProblem | undefined {
   const read = (key: string) => report.get(key) ?? ''
@@ -167,6 +171,15 @@ function foreignProblem(report: MachineReport): MachineProblem | undefined {
   }
 }
 
+const PACKAGES: Readonly<Record<string, string>> = {
+  setpriv: 'util-linux',
+  prlimit: 'util-linux',
+  setsid: 'util-linux',
+  tar: 'tar',
+  gzip: 'gzip',
+  sha256sum: 'coreutils',
+}
+
 function programProblem(report: MachineReport): MachineProblem | undefined {
   const names = [
     ...(report.get('missing') ?? '').split(' ').filter((name) => PACKAGES[name] !== undefined),
@@ -185,6 +198,10 @@ function programProblem(report: MachineReport): MachineProblem | undefined {
 }
 
 // ---- space, service manager, Node.js ---------------------------------------------------------------------------------
+
+/** The free space that a target must have besides the copied files: what a run needs to start. */
+const PROVISION_FREE_BYTES_MIN = 1024 * 1024 * 1024
+const PROVISION_FREE_FILES_MIN = 20_000
 
 function spaceProblem(report: MachineReport, neededBytes: number): MachineProblem | undefined {
   const mib = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`
@@ -231,6 +248,8 @@ function usableNode(report: MachineReport): string | undefined {
   return isPlainPath(path) && isAtLeast(version, NODE_MIN) ? path : undefined
 }
 
+const INSTALL_NODE = 'install Node.js 24: https://nodejs.org/en/download'
+
 function nodeProblem(report: MachineReport, hostArch: string): MachineProblem {
   const found = report.get('nodeVersion') ?? 'none'
   return {
@@ -243,4 +262,38 @@ function nodeProblem(report: MachineReport, hostArch: string): MachineProblem {
 /** Compares versions of two numbers. */
 function isAtLeast(version: string | undefined, min: string): boolean {
   return version !== undefined && version.localeCompare(min, 'en', { numeric: true }) >= 0
+}
+
+// ---- sandboxes ---------------------------------------------------------------------------------------------------
+
+function sandboxProblem(report: MachineReport): MachineProblem | undefined {
+  const result = report.get('sandbox') ?? ''
+  if (result === 'works') return undefined
+  const finding = result.startsWith('bwrap') ? result : `bwrap: ${result}`
+  const { sentence, cure } = sandboxCure(report)
+  return { finding, sentence: `can't make sandboxes: ${sentence}`, cure }
+}
+
+function sandboxCure(report: MachineReport): { readonly sentence: string; readonly cure: string } {
+  const off = 'user namespaces are switched off'
+  if (report.get('kernel/apparmor_restrict_unprivileged_userns') === '1')
+    return {
+      sentence: 'AppArmor denies user namespaces to programs without a profile',
+      cure: apparmorCommand(report.get('bwrap') ?? ''),
+    }
+  if (report.get('kernel/unprivileged_userns_clone') === '0')
+    return { sentence: off, cure: 'sudo sysctl -w kernel.unprivileged_userns_clone=1' }
+  if (report.get('user/max_user_namespaces') === '0')
+    return { sentence: off, cure: 'sudo sysctl -w user.max_user_namespaces=15000' }
+  return {
+    sentence: 'bubblewrap was refused by the system',
+    cure: 'allow user namespaces and an unmasked /proc; in a container both are settings of the container',
+  }
+}
+
+/** The worker's own advice, for the same cause. */
+function apparmorCommand(bwrap: string): string {
+  const path = isPlainPath(bwrap) ? bwrap : '/usr/bin/bwrap'
+  const profile = `abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap ${path} flags=(unconfined) {\\n  userns,\\n}\\n`
+  return `printf '${profile}' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap`
 }

@@ -5,8 +5,152 @@
  * So no value is ever part of a command line. A script that fails says why on standard error. A script may run to its
  * end after its connection was cut, so those that change something take a lock.
  */
-import { CHECK_SCRIPT } from './check-script.ts'
-import { SCRIPT_PRELUDE } from './script-prelude.ts'
+import { UNIT_NOTE } from './installed-files.ts'
+
+/**
+ * The beginning of every script that runs on a provisioned machine: where everything lies, and how the worker's service
+ * is started and stopped, with systemd and without.
+ *
+ * `base` holds all that a provisioned worker has. `text` reads one value.
+ */
+const SCRIPT_PRELUDE = `set -u
+umask 077
+LC_ALL=C
+PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export LC_ALL PATH
+uid=$(id -u)
+unit=switchyard-worker.service
+if [ "$uid" = 0 ]; then
+  base=/var/lib/switchyard-worker
+  units=/etc/systemd/system
+else
+  base=$HOME/.local/lib/switchyard-worker
+  units=$HOME/.config/systemd/user
+  XDG_RUNTIME_DIR=/run/user/$uid
+  export XDG_RUNTIME_DIR
+fi
+fail() { printf '%s\\n' "$*" >&2; exit 1; }
+text() {
+  IFS= read -r lines || fail 'the connection ended early'
+  while [ "$lines" -gt 0 ]; do
+    IFS= read -r line || fail 'the connection ended early'
+    printf '%s\\n' "$line"
+    lines=$((lines - 1))
+  done
+}
+lock() {
+  if [ "$uid" = 0 ]; then exec 8</var/lib; else exec 8<"$HOME"; fi
+  if command -v flock >/dev/null; then flock -w 90 8 || fail 'another provisioning of this machine goes on'; fi
+}
+manager() {
+  if [ ! -d /run/systemd/system ]; then echo none
+  elif [ "$uid" = 0 ]; then echo system
+  else echo user
+  fi
+}
+ctl() { if [ "$uid" = 0 ]; then systemctl "$@" 8>&-; else systemctl --user "$@" 8>&-; fi; }
+loop_pid() {
+  pid=$(cat "$base/run.pid" 2>/dev/null) || return 1
+  grep -q "$base/run" "/proc/$pid/cmdline" 2>/dev/null || return 1
+  echo "$pid"
+}
+is_running() {
+  if [ "$(manager)" = none ]; then loop_pid >/dev/null; else ctl is-active --quiet "$unit"; fi
+}
+stop_worker() {
+  if [ "$(manager)" != none ]; then
+    ctl stop "$unit"
+    return
+  fi
+  pid=$(loop_pid) || return 0
+  kill -TERM "$pid"
+  tries=0
+  while loop_pid >/dev/null; do
+    tries=$((tries + 1))
+    if [ "$tries" -gt "$1" ]; then
+      kill -KILL "$(cat "$base/worker.pid")" "$pid"
+      rm -f "$base/run.pid"
+      return
+    fi
+    sleep 0.2
+  done
+}
+start_worker() {
+  if [ "$(manager)" != none ]; then
+    ctl reset-failed "$unit" 2>/dev/null
+    # The command would wait until the worker is ready, and hide why it ended.
+    ctl start --no-block "$unit"
+    return
+  fi
+  rm -f "$base/run.exit"
+  touch "$base/log"
+  setsid "$base/run" </dev/null >>"$base/log" 2>&1 8>&- &
+}
+`
+
+/**
+ * The script that asks a machine whether a worker can run there. It prints facts as lines of a key and a value, and
+ * changes nothing. `machine-report.ts` reads them.
+ */
+const CHECK_SCRIPT = `
+say() { printf '%s %s\\n' "$1" "$2"; }
+say system "$(uname -s)"
+say machine "$(uname -m)"
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null) || glibc=
+say libc "$glibc"
+say uid "$uid"
+say base "$base"
+say manager "$(manager)"
+if [ "$(manager)" = user ]; then
+  say answers "$(ctl show --property=Version 2>&1 | head -n 1)"
+  say linger "$(loginctl show-user "$(id -un)" --property=Linger --value 2>/dev/null)"
+fi
+node=$(command -v node) && say node "$node" && say nodeVersion "$(node --version 2>/dev/null)"
+git=$(command -v git) && say git "$(git --version | head -n 1)"
+for program in setpriv prlimit; do
+  [ -x "/usr/bin/$program" ] || say missing "$program"
+done
+for program in tar gzip sha256sum setsid; do
+  command -v "$program" >/dev/null || say missing "$program"
+done
+folder=$base
+while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+[ -w "$folder" ] || say readonly "$folder"
+say free "$(df -Pk "$folder" | awk 'NR == 2 { print $4 }')"
+say files "$(df -Pi "$folder" | awk 'NR == 2 { print $2, $4 }')"
+for bwrap in /usr/bin/bwrap /usr/local/bin/bwrap /bin/bwrap ''; do
+  [ -x "$bwrap" ] && break
+done
+if [ -n "$bwrap" ]; then
+  say bwrap "$bwrap"
+  say bwrapVersion "$("$bwrap" --version)"
+  as=
+  [ "$uid" = 0 ] && as='setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --'
+  if error=$($as "$bwrap" --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts \\
+    --die-with-parent --cap-drop ALL --ro-bind / / --proc /proc --dev /dev /bin/sh -c : 2>&1 </dev/null); then
+    say sandbox works
+  else
+    say sandbox "$(printf '%s' "$error" | tail -n 1)"
+  fi
+fi
+for file in kernel/apparmor_restrict_unprivileged_userns kernel/unprivileged_userns_clone user/max_user_namespaces; do
+  [ -r "/proc/sys/$file" ] && say "$file" "$(cat "/proc/sys/$file")"
+done
+if [ -e "$base" ] && [ ! -f "$base/provisioned" ]; then say foreign "$base"
+elif [ -e "$units/$unit" ] && ! grep -q '${UNIT_NOTE}' "$units/$unit"; then say foreign "$units/$unit"
+fi
+credential=$base/data/credential.json
+if [ -f "$base/installed" ]; then
+  say installed "$(cat "$base/installed")"
+  say workerId "$(sed -n 's/.*"workerId": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)"
+  say installation "$(sed -n 's/.*"installation": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)"
+  # The host stores this hash, so it proves which worker this is, and tells nobody the credential.
+  secret=$(sed -n 's/.*"secret": *"\\([^"]*\\)".*/\\1/p' "$credential" 2>/dev/null)
+  say proof "$(printf %s "$secret" | sha256sum | cut -d ' ' -f 1)"
+  is_running && say running yes
+fi
+say end checked
+`
 
 /**
  * Copies a folder. Values: what to do with the payload (`unpack` or `store`), its SHA-256, the folder's name, and the

@@ -1,11 +1,15 @@
 /**
+ * The target of a provisioning: its request, the address at which its worker dials the host, and what its commands read.
+ *
  * `readTarget` checks the fields of a provisioning request. Each value is safe afterwards as an argument, in a line of
  * text and in the command that a person repeats.
  */
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { isLoopback, isWildcard } from '../../protocol/loopback.ts'
 import type { ProvisionRequest } from '../../protocol/provision.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import { normalizeWorkerName } from '../fleet/naming.ts'
-import type { RemoteTarget } from '../remote-ports.ts'
+import { normalizeWorkerName } from '../fleet/admission.ts'
+import type { RemoteCommand, RemoteTarget } from '../remote-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 
 export interface ProvisionTarget extends RemoteTarget {
@@ -68,4 +72,83 @@ export function provisionCommand(
   ]
   const words = [quoteWord(`${user}@${host}`), ...options, `--host-key-sha256 ${fingerprint}`]
   return `switchyard workers provision ${words.join(' ')}`
+}
+
+// ---- the address of the host -------------------------------------------------------------------------------------
+
+export interface FleetAddress {
+  readonly url: string
+  /** The line leaves the machine without encryption, and the operator has written so. */
+  readonly isExposed: boolean
+}
+
+type Fleet = ServiceConfig['fleet']
+
+const CURE =
+  'let the fleet listener listen on an address of this machine: switchyard config set fleet.host ADDRESS, give it a certificate in fleet.tls, and restart the host'
+const UNENCRYPTED =
+  'the fleet listener has no certificate, and credentials of runs would cross the network readable; set fleet.tls.certFile and fleet.tls.keyFile, or fleet.publicUrl when the network in between is encrypted already, or fleet.insecure when it is trusted'
+
+/** Refused as `conflict`. @param port the port of the open fleet listener; undefined when it is off */
+export function requireReachableFleet(fleet: Fleet, port: number | undefined): Result<void> {
+  const host = fleet.host ?? ''
+  if (host === '')
+    return no(
+      'conflict',
+      `workers of other machines can't connect, because the fleet listener is off; ${CURE}`,
+    )
+  if (fleet.publicUrl === undefined && isLoopback(host))
+    return no(
+      'conflict',
+      `workers of other machines can't connect, because the fleet listener is reachable from this machine only (${host}); ${CURE}`,
+    )
+  if (port === undefined)
+    return no(
+      'conflict',
+      `workers of other machines can't connect yet, because the host uses fleet.host (${host}) from its next start on; restart the host`,
+    )
+  if (fleet.publicUrl !== undefined) return yes(undefined)
+  if (fleet.tls === undefined && fleet.insecure !== true && !isWildcard(host))
+    return no('conflict', UNENCRYPTED)
+  return yes(undefined)
+}
+
+/**
+ * Decides at which address a provisioned worker dials its host, and refuses where no other machine could reach it.
+ *
+ * `fleet.publicUrl` is the operator's word and wins. Without it the fleet listener's own address is used; a listener on
+ * all addresses is dialled at the one by which the host has reached the target.
+ *
+ * @param localAddress the host's address on its connection to the target
+ */
+export function chooseFleetAddress(fleet: Fleet, port: number, localAddress: string): Result<FleetAddress> {
+  if (fleet.publicUrl !== undefined) {
+    const { protocol, hostname } = new URL(fleet.publicUrl)
+    const isPlain = protocol === 'http:' || protocol === 'ws:'
+    return yes({ url: fleet.publicUrl.replace(/\/+$/, ''), isExposed: isPlain && !isLoopback(hostname) })
+  }
+  const configured = (fleet.host ?? '').replace(/^\[|\]$/g, '')
+  const host = isWildcard(configured) ? localAddress.replace(/^::ffff:(?=\d+\.)/i, '') : configured
+  const isExposed = fleet.tls === undefined && !isLoopback(host)
+  if (isExposed && fleet.insecure !== true) return no('conflict', UNENCRYPTED)
+  const scheme = fleet.tls === undefined ? 'http' : 'https'
+  return yes({ url: `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`, isExposed })
+}
+
+// ---- what a command reads ----------------------------------------------------------------------------------------
+
+/**
+ * The command line for the target's login shell, whichever that is: no newline, no backslash, one pair of quotes. `dd`
+ * reads exactly the script, and what follows stays for the script to read.
+ */
+export const remoteCommandLine = ({ script }: Pick<RemoteCommand, 'script'>): string =>
+  `exec sh -c 'eval "$(dd bs=1 count=${Buffer.byteLength(script)} 2>/dev/null)"'`
+
+/** The script, then each value as the number of its lines and the lines. */
+export const remoteInput = ({ script, values }: Pick<RemoteCommand, 'script' | 'values'>): string =>
+  `${script}${values.map(encodeValue).join('')}`
+
+function encodeValue(value: string): string {
+  const lines = value === '' ? [] : value.replace(/\n$/, '').split('\n')
+  return `${lines.length}\n${lines.map((line) => `${line}\n`).join('')}`
 }

@@ -5,8 +5,9 @@
  * branch. Otherwise the name is derived from the ticket, the same each time, so a retry finds its branch again.
  */
 import { createHash } from 'node:crypto'
-import { BRANCH_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
+
+const BRANCH_CHARS_MAX = 200
 
 const SLUG_CHARS_MAX = 60
 /** Branches that runs never work on, whatever a mapping calls its default branch. */

@@ -1,16 +1,21 @@
 /**
- * Adds up the costs of a run's executions.
+ * Adds up the costs of a run's executions, and says where their figures come from.
  *
  * Tokens are always known, dollars sometimes. A sum of dollars covers the known amounts; it is absent when no amount
  * is known, and estimated when any amount is estimated or unknown. Sums stop at the largest storable number, so a
  * wrong report of a worker makes a wrong sum and not an unreadable record. An execution without a model counts under
  * `unknown`, so the rows of the totals add up to the totals.
  */
-import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
+import type {
+  CostEntry,
+  CostModelTotal,
+  CostModelUsage,
+  CostSource,
+  CostTotals,
+} from '../../protocol/cost.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import { extend } from '../extend.ts'
-import { sharedSource } from './cost-source.ts'
-import { groupByModel, sumTokens, sumUsd } from './model-usage.ts'
+import { groupByModel, sumTokens, sumUsd } from './usage.ts'
 
 export const UNKNOWN_MODEL = 'unknown'
 /** The label or provider of a folded entry whose executions had different ones. */
@@ -126,4 +131,31 @@ function sumOf(parts: readonly CostFigures[]): CostFigures {
   const isPartlyKnown = costUsd !== undefined && parts.some((part) => part.costUsd === undefined)
   const estimated = isPartlyKnown || parts.some((part) => part.estimated)
   return extend(tokens, costUsd === undefined ? { estimated } : { costUsd, estimated })
+}
+
+// ---- sources -----------------------------------------------------------------------------------------------------
+
+export const SCRIPTED_MODEL = 'scripted-1'
+export const SMALL_SCRIPTED_MODEL = 'scripted-1-mini'
+const EXAMPLE_MODELS: readonly (string | undefined)[] = [SCRIPTED_MODEL, SMALL_SCRIPTED_MODEL]
+
+/**
+ * Says where the figures of a cost entry come from: from the vendor, from a price table, or from the scripted agent.
+ *
+ * The models of the scripted agent have names of their own, so its figures are recognized in streams and transcripts.
+ */
+export function withSource(entry: CostEntry): CostEntry {
+  return { ...entry, source: sourceOf(entry) }
+}
+
+function sourceOf({ model, breakdown, estimated }: CostEntry): CostSource {
+  const models = breakdown?.map((row) => row.model) ?? [model]
+  if (models.every((name) => EXAMPLE_MODELS.includes(name))) return 'example'
+  return estimated ? 'estimated' : 'reported'
+}
+
+/** Returns the source that all parts of a sum have; undefined when their sources differ or are unknown. */
+function sharedSource(parts: readonly CostEntry[]): CostSource | undefined {
+  const [first] = parts
+  return parts.every(({ source }) => source === first?.source) ? first?.source : undefined
 }

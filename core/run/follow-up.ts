@@ -10,18 +10,16 @@ import { createHash } from 'node:crypto'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobPull } from '../../protocol/frames.ts'
-import { ID_CHARS_MAX, JOB_DISCUSSION_BYTES_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { JOB_DISCUSSION_BYTES_MAX, UNHEARD_NAMED_MAX } from '../../protocol/limits.ts'
 import { redChecks } from '../../protocol/pull-concerns.ts'
-import type { PullCheck, PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { createdAtOf } from '../ids.ts'
 import type { PullBranches, PullDetailFacts } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
-import { truncate } from '../safe-text.ts'
 import { isSameName } from '../tickets/names.ts'
-import { chooseRepo, type RepoChoice } from '../tickets/repo.ts'
-import { selectOrders } from './orders.ts'
-import { trimDiscussion } from './trim-discussion.ts'
+import { chooseRepo, type RepoChoice, withRepo } from '../tickets/repo.ts'
+import { remarkOfCheck, trimDiscussion } from './trim-discussion.ts'
 
 /** The marker in a follow-up's comment, by which a retry finds the comment and does not write it again. */
 export function followUpMarker(id: string): string {
@@ -53,6 +51,22 @@ export function chooseRepoOfPull(
     'invalid',
     `the repository of its pull request, ${remote}, is not under repos any more; add it again, such as {"web": {"remote": "${remote}"}}`,
   )
+}
+
+/**
+ * Returns the run as people see it: with the key of its repository, which a waiting run without a pull request has from
+ * its ticket, and any other run from its job. Where `repos` has that repository no more, the ticket chooses again.
+ */
+export function withRepoOfRun(run: Run, repos: ServiceConfig['repos']): Run {
+  const { ticket, status, pull, remote } = run
+  const at = pull?.remote ?? (status === 'queued' ? undefined : remote)
+  const ofJob = at === undefined ? undefined : chooseRepoOfPull(at, ticket, repos)
+  if (ofJob?.ok !== true) {
+    const shown = withRepo(ticket, repos)
+    return shown === ticket ? run : { ...run, ticket: shown }
+  }
+  const { key } = ofJob.value
+  return key === ticket.repo ? run : { ...run, ticket: { ...ticket, repo: key } }
 }
 
 /**
@@ -132,25 +146,6 @@ export function readDiscussion(
   return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_DISCUSSION_BYTES_MAX))
 }
 
-/** The author of a remark about a failed check, followed by the name of the check. */
-const CHECK_AUTHOR = 'check'
-
-/** A failed check is given to each follow-up until it passes. */
-function remarkOfCheck(
-  { name, url: address, conclusion, report }: PullCheck,
-  url: string,
-  { updatedAt, headSha }: PullDetailFacts,
-): PullComment {
-  const outcome = `The check failed for commit ${headSha}: ${conclusion ?? 'failure'}.`
-  return {
-    id: truncate(`check ${name}`, ID_CHARS_MAX),
-    author: truncate(`${CHECK_AUTHOR} ${name}`, NAME_CHARS_MAX),
-    body: report === undefined ? outcome : `${outcome}\n\n${report}`,
-    createdAt: updatedAt,
-    url: address ?? url,
-  }
-}
-
 /** 96 bits: enough to distinguish a few thousand remarks. */
 const KEY_CHARS = 16
 const keyOfComment = ({ id, createdAt }: PullComment) => remarkKey('comment', id, createdAt)
@@ -195,4 +190,47 @@ function withoutOwnComments(thread: PullThread): PullThread[] {
   return comments.length === 0 ? [] : [{ ...thread, comments }]
 }
 
-// ---- size --------------------------------------------------------------------------------------------------------
+// ---- whose remarks count -----------------------------------------------------------------------------------------
+
+interface Conversation {
+  readonly comments: readonly PullComment[]
+  readonly reviews: readonly PullReview[]
+  readonly threads: readonly PullThread[]
+}
+
+interface ObeyedConversation extends Conversation {
+  /** The authors of remarks that were left out. */
+  readonly unheard: readonly string[]
+}
+
+type Authored = Pick<PullComment | PullReview, 'author' | 'authorMayWrite'>
+
+/**
+ * Anybody may comment on a public repository, and an agent can't tell an order from data. So the remarks of people
+ * who may not write are left out before any budget is applied, and only their authors are named.
+ *
+ * @param orders absent: only writers
+ */
+export function selectOrders(
+  { comments, reviews, threads }: Conversation,
+  orders: RepoMapping['orders'],
+): ObeyedConversation {
+  const listed = orders === undefined || orders === 'writers' ? [] : orders
+  const unheard = new Set<string>()
+  const isObeyed = (remark: Authored): boolean => {
+    // A code host that is a folder of this machine has no strangers.
+    if (remark.authorMayWrite !== false || listed.some((login) => isSameName(login, remark.author)))
+      return true
+    unheard.add(remark.author)
+    return false
+  }
+  return {
+    comments: comments.filter(isObeyed),
+    reviews: reviews.filter(isObeyed),
+    threads: threads.flatMap((thread) => {
+      const obeyed = thread.comments.filter(isObeyed)
+      return obeyed.length === 0 ? [] : [{ ...thread, comments: obeyed }]
+    }),
+    unheard: [...unheard].slice(0, UNHEARD_NAMED_MAX),
+  }
+}

@@ -6,10 +6,14 @@
  * a run that recorded it, or kept it by hand. The number of facts is limited: those that nobody kept go first, of these
  * the ones with the fewest hits, the older ones before the newer; but facts recorded just now always stay.
  */
-import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX, NEW_FACTS_PER_RUN_MAX } from '../../protocol/limits.ts'
+import { MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
 import { no, type Result, yes } from '../result.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
+
+export const MEMORIES_PER_REPO_MAX = 500
+/** Facts that are known already do not count. */
+export const NEW_FACTS_PER_RUN_MAX = 10
 
 export interface MemoryAuthor {
   readonly runId: string

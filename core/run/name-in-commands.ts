@@ -1,5 +1,4 @@
 /** Names things in commands that people copy into a shell. */
-
 import { quoteWord } from '../../protocol/quote-word.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 
@@ -7,7 +6,7 @@ const PLAIN = /^[\w.-]+$/
 
 /**
  * Returns the name of a run's ticket, or the run's id: some shells take `#` in the name of an issue for a pattern or a
- * comment. The ids of runs that one poll began differ in their last digits only, so the whole id is named.
+ * comment. Many ids begin alike, so the whole id is named.
  */
 export function runInCommand({ id, ticket }: Pick<Run, 'id' | 'ticket'>): string {
   return PLAIN.test(ticket.identifier) ? ticket.identifier : id.replace(/^run-/, '')

@@ -1,10 +1,12 @@
 /**
  * Computes the price of tokens from a price list.
  *
- * The list is an argument. An unknown model name has no price, because a wrong price is worse than none; a list may
- * name one for budgets, which `dearest-price.ts` adds. A long request may have higher rates, which only the figures of a single request can tell; for sums of several requests
- * the ordinary rates apply.
+ * The list is an argument. An unknown model name has no price, because a wrong price is worse than none; for budgets
+ * `withDearestPrice` gives the list a price for it. A long request may have higher rates, which only the figures of a
+ * single request can tell; for sums of several requests the ordinary rates apply.
  */
+import type { JobModelPrice } from '../../protocol/agents/model-use.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { USD_MAX } from '../../protocol/limits.ts'
 
 /** US dollars for a million tokens. */
@@ -84,6 +86,71 @@ export function ratesFor(price: ModelPrice, use: TokenUse): Rates {
   return price.long !== undefined && prompt > price.long.over ? price.long : price
 }
 
+// ---- other lists -------------------------------------------------------------------------------------------------
+
+/**
+ * Gives unlisted models the dearest price of their vendor, so that a budget binds them too.
+ *
+ * A vendor releases models before any list names them. Counted as free, one such model would spend without end. A list
+ * without a model of the vendor uses the dearest of all.
+ */
+export function withDearestPrice(table: PriceTable, provider: AgentProvider): PriceTable {
+  const named = Object.entries(table.models).filter(([model]) => isModelOf(provider, model))
+  const prices = named.length === 0 ? Object.values(table.models) : named.map(([, price]) => price)
+  return prices.length === 0 ? table : { ...table, unlisted: dearestOf(prices) }
+}
+
+/** Each rate is the highest of all models. Long requests have their highest rates from the lowest border on. */
+function dearestOf(prices: readonly ModelPrice[]): ModelPrice {
+  const ordinary = highestRates(prices)
+  const long = prices.flatMap((price) => price.long ?? [])
+  if (long.length === 0) return { ...ordinary, source: SOURCE }
+  const over = Math.min(...long.map((rates) => rates.over))
+  return { ...ordinary, long: { ...highestRates([ordinary, ...long]), over }, source: SOURCE }
+}
+
+const SOURCE = 'dearest'
+
+function highestRates(all: readonly Rates[]): Rates {
+  const highest = (rate: (rates: Rates) => number): number => Math.max(...all.map(rate))
+  return {
+    input: highest(({ input }) => input),
+    output: highest(({ output }) => output),
+    cacheRead: highest(({ cacheRead }) => cacheRead),
+    cacheWrite: highest(({ cacheWrite }) => cacheWrite),
+    cacheWriteHour: highest(({ cacheWrite, cacheWriteHour = cacheWrite }) => cacheWriteHour),
+  }
+}
+
+/**
+ * Puts the prices of the configuration in front of the listed ones.
+ *
+ * A rate that is not given is the highest that vendors ask for it: input read from a cache costs as much as new input, and
+ * a cache entry a quarter more, or twice as much when it lives long.
+ */
+export function withOwnPrices(table: PriceTable, own: readonly JobModelPrice[] = []): PriceTable {
+  const models = own.map((price) => [bareName(price.model), toModelPrice(price)] as const)
+  return models.length === 0
+    ? table
+    : { ...table, models: { ...table.models, ...Object.fromEntries(models) } }
+}
+
+const WRITE_FACTOR = 1.25
+const LONG_WRITE_FACTOR = 2
+
+function toModelPrice({ input, output, cacheRead = input, cacheWrite }: JobModelPrice): ModelPrice {
+  const source = 'own'
+  if (cacheWrite !== undefined) return { input, output, cacheRead, cacheWrite, source }
+  return {
+    input,
+    output,
+    cacheRead,
+    cacheWrite: WRITE_FACTOR * input,
+    cacheWriteHour: LONG_WRITE_FACTOR * input,
+    source,
+  }
+}
+
 // ---- names -------------------------------------------------------------------------------------------------------
 
 const NAME_CHARS_MAX = 200
@@ -102,3 +169,13 @@ export function bareName(model: string): string {
 const DIFFERENT_MODEL = /^(?:mini|nano|micro|lite|pro|max|ultra|flash|\d{1,2}(?![0-9]))(?:-|\.|$)/
 
 const isSameModel = (rest: string): boolean => !DIFFERENT_MODEL.test(rest)
+
+const MODELS_OF: Readonly<Record<AgentProvider, RegExp>> = {
+  agentA: /^claude-/,
+  agentB: /^gpt-/,
+  agentC: /^gemini-/,
+}
+
+export function isModelOf(provider: AgentProvider, model: string): boolean {
+  return MODELS_OF[provider].test(model)
+}

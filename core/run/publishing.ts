@@ -8,13 +8,7 @@
 import type { RunFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { bundleAmong, isBundle, UNPUBLISHED_BUNDLE } from '../../protocol/kept-bundle.ts'
-import {
-  PUBLISH_AGAIN_MS_MAX,
-  PUBLISH_AGAIN_MS_MIN,
-  PUBLISH_TRIES_ATTENTION_MIN,
-  RUN_ARTIFACTS_MAX,
-  TEXT_CHARS_MAX,
-} from '../../protocol/limits.ts'
+import { PUBLISH_AGAIN_MS_MIN, RUN_ARTIFACTS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run, RunOptions, RunResult } from '../../protocol/run.ts'
 import { truncate } from '../safe-text.ts'
 import { sandboxHolder } from './follow-up.ts'
@@ -22,6 +16,10 @@ import { heldReason, withoutFoundKeys } from './found-keys.ts'
 import { isInterruption } from './interruption.ts'
 import { hasInstructions } from './run-options.ts'
 import { markSandboxDiscarded, requeueRun } from './run-transitions.ts'
+
+const PUBLISH_AGAIN_MS_MAX = 3_600_000
+/** Refused tries to publish, of all runs with the same cause together, from which on a person is asked. */
+const PUBLISH_TRIES_ATTENTION_MIN = 3
 
 export type Publishing = NonNullable<RunFields['publishing']>
 /** A person says that work is published although it holds the keys that they were shown. */

@@ -4,7 +4,7 @@
  * Every function returns a new record and leaves its argument unchanged. A field that no longer applies is removed.
  * Whether the change is allowed is decided elsewhere (`permission.ts`, the machines).
  */
-import type { SandboxProvider } from '../../protocol/config.ts'
+import { DEFAULT_SANDBOX_PROVIDER, type SandboxProvider } from '../../protocol/config.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunPull, RunResult, RunStatus, Ticket } from '../../protocol/run.ts'
@@ -14,7 +14,6 @@ import { printableTexts } from '../printable-output.ts'
 import { truncate } from '../safe-text.ts'
 import { foldExcessCosts, replaceLeaseCosts, totalsOf } from './cost.ts'
 import { isKnownPull } from './run-pull.ts'
-import { type AcceptingWorker, acceptSandbox, isOfOtherWorker, retainedSandbox } from './sandbox-record.ts'
 
 /** The order of statuses. A worker's report alone reaches only the three in the middle. */
 const PROGRESS: Readonly<Record<RunStatus, number>> = {
@@ -26,6 +25,9 @@ const PROGRESS: Readonly<Record<RunStatus, number>> = {
   failed: 4,
   cancelled: 4,
 }
+
+/** The statuses of runs that have not ended. */
+export const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
 
 export function isTerminal(status: RunStatus): boolean {
   return PROGRESS[status] === 4
@@ -255,4 +257,50 @@ function resultOf(
   if (prUrl === undefined) return result
   if (result === undefined) return status === 'completed' ? { prUrl, artifacts: [] } : undefined
   return { ...result, prUrl }
+}
+
+// ---- the sandbox -------------------------------------------------------------------------------------------------
+
+const HOUR_MS = 3_600_000
+/** How much longer than requested a worker may retain a sandbox: its clock may differ from the host's. */
+const RETENTION_SLACK_HOURS = 1
+
+interface AcceptingWorker {
+  readonly workerId: string
+  readonly workerName?: string | undefined
+}
+
+const isOfOtherWorker = ({ workerId }: RunSandbox, by: AcceptingWorker): boolean =>
+  workerId !== undefined && workerId !== by.workerId
+
+/** The record keeps the worker's name, because the worker may be removed later. */
+function acceptSandbox(sandbox: RunSandbox, by: AcceptingWorker): RunSandbox {
+  const { provider = DEFAULT_SANDBOX_PROVIDER } = sandbox
+  const { workerId, workerName } = by
+  const accepted: RunSandbox = extend(isOfOtherWorker(sandbox, by) ? {} : sandbox, { provider, workerId })
+  if (workerName !== undefined) accepted.workerName = workerName
+  return accepted
+}
+
+/** The worker's retention instant is used unless it is too late. An instant in the past is normal after an absence. */
+function retainedSandbox(
+  sandbox: RunSandbox,
+  outcome: RunOutcome,
+  by: { readonly now: string; readonly retentionHours: number },
+): RunSandbox {
+  const { provider = DEFAULT_SANDBOX_PROVIDER, ...known } = sandbox
+  delete known.retainedUntil
+  if (outcome.sandbox?.unpublished !== true) delete known.unpublished
+  if (known.id === undefined) return { provider, ...known }
+  return { provider, ...known, retainedUntil: retainedUntil(outcome.sandbox?.retainedUntil, by) }
+}
+
+function retainedUntil(
+  reported: string | undefined,
+  { now, retentionHours }: { readonly now: string; readonly retentionHours: number },
+): string {
+  const from = Date.parse(now)
+  const latest = from + (retentionHours + RETENTION_SLACK_HOURS) * HOUR_MS
+  if (reported !== undefined && Date.parse(reported) <= latest) return reported
+  return new Date(from + retentionHours * HOUR_MS).toISOString()
 }

@@ -10,10 +10,9 @@ import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { foldExcessCosts, labelled, totalsOf } from './cost.ts'
-import { withSource } from './cost-source.ts'
-import { priceEntry, sumByModel } from './model-usage.ts'
+import { foldExcessCosts, labelled, totalsOf, withSource } from './cost.ts'
 import type { PriceTable } from './price.ts'
+import { priceEntry, sumByModel } from './usage.ts'
 
 /** The usage of one transcript, one row per model. */
 export type SessionCostPart = readonly CostModelUsage[]

@@ -5,11 +5,15 @@
  */
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
-import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import { isInterrupted, isInterruption } from './interruption.ts'
 import { topicOf } from './queue-reasons.ts'
 import { isActive } from './run-transitions.ts'
+
+/** After this long the host tries again what a worker could not use, such as a key. */
+export const SETBACK_RECHECK_MS = 15 * 60_000
+/** A repository is tried again after this long, then after twice as long, and at most after SETBACK_RECHECK_MS. */
+export const REPOSITORY_RECHECK_MS_MIN = 60_000
 
 const NOT_OF_THE_RUN: ReadonlySet<FailureKind | undefined> = new Set(['configuration', 'credentials'])
 

@@ -7,7 +7,7 @@
 import type { CostEntry } from '../../protocol/cost.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
-import { isJsonEqual } from '../settings/json-equal.ts'
+import { isJsonEqual } from '../settings/json-values.ts'
 import { foldTo, labelled, totalsOf } from './cost.ts'
 
 /** The entries of one lease among the costs of its run. `from`: how many entries came before them. */

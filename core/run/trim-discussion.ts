@@ -1,19 +1,21 @@
 /**
- * `trimDiscussion` shortens the discussion of a pull request until it fits into a follow-up's job.
+ * Shortens the discussion of a pull request until it fits into a follow-up's job, and words failed checks as remarks.
  *
- * It keeps the newest remarks whole as far as possible, and counts what it leaves out.
+ * The newest remarks are kept whole as far as possible, and the rest is counted. Reports of failed checks are as new as
+ * the pull request, so they take only the space that people's remarks leave.
  */
-import {
-  FOLLOW_UP_HUNK_CHARS_MAX,
-  FOLLOW_UP_ITEMS_MAX,
-  FOLLOW_UP_TEXT_CHARS_MAX,
-  FOLLOW_UP_THREAD_BYTES_MAX,
-} from '../../protocol/limits.ts'
-import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import { FOLLOW_UP_ITEMS_MAX, ID_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import type { PullCheck, PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import type { PullDetailFacts } from '../provider-ports.ts'
 import { truncate } from '../safe-text.ts'
 import type { PullDiscussion } from './follow-up.ts'
 
-/** Keeps the newest remarks that fit into `bytesMax`, in their original order. */
+/** A remark, a thread of remarks, and the diff hunk of a thread. */
+const FOLLOW_UP_TEXT_CHARS_MAX = 16 * 1024
+const FOLLOW_UP_THREAD_BYTES_MAX = 64 * 1024
+const FOLLOW_UP_HUNK_CHARS_MAX = 4 * 1024
+
+/** Keeps the remarks that fit into `bytesMax`, in their original order: people's first, then checks, the newest of each. */
 export function trimDiscussion(
   { pull, omitted, answered }: PullDiscussion,
   bytesMax: number,
@@ -27,7 +29,7 @@ export function trimDiscussion(
       (comment): Remark => ({ is: 'comment', at: comment.createdAt, item: shortenBody(comment), omitted: 0 }),
     ),
   ]
-  const kept = selectNewest(remarks, bytesMax)
+  const kept = selectRemarks(remarks, bytesMax)
   const items = <Is extends Remark['is']>(is: Is) =>
     remarks.filter((remark): remark is Extract<Remark, { is: Is }> => remark.is === is && kept.has(remark))
   const omittedNow = remarks.reduce(
@@ -53,11 +55,12 @@ type Remark = { readonly at: string; readonly omitted: number } & (
   | { readonly is: 'comment'; readonly item: PullComment }
 )
 
-function selectNewest(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Remark> {
+function selectRemarks(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Remark> {
   const newestFirst = remarks.toSorted((a, b) => (a.at === b.at ? 0 : a.at < b.at ? 1 : -1))
+  const peopleFirst = newestFirst.toSorted((a, b) => Number(isOfCheck(a)) - Number(isOfCheck(b)))
   const counts = { thread: 0, review: 0, comment: 0 }
   let left = bytesMax
-  const fits = newestFirst.filter(({ is, item }) => {
+  const fits = peopleFirst.filter(({ is, item }) => {
     const bytes = bytesOf(item) + 1
     if (bytes > left || counts[is] >= FOLLOW_UP_ITEMS_MAX) return false
     left -= bytes
@@ -100,3 +103,28 @@ function lastChars(text: string, charsMax: number): string {
 }
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
+
+// ---- failed checks -----------------------------------------------------------------------------------------------
+
+/** The id and the author of a check remark begin with this prefix. No code host's ids contain a space. */
+const CHECK_PREFIX = 'check '
+
+/** A failed check is given to each follow-up until it passes. */
+export function remarkOfCheck(
+  { name, url: address, conclusion, report }: PullCheck,
+  url: string,
+  { updatedAt, headSha }: PullDetailFacts,
+): PullComment {
+  const outcome = `The check failed for commit ${headSha}: ${conclusion ?? 'failure'}.`
+  return {
+    id: truncate(`${CHECK_PREFIX}${name}`, ID_CHARS_MAX),
+    author: truncate(`${CHECK_PREFIX}${name}`, NAME_CHARS_MAX),
+    body: report === undefined ? outcome : `${outcome}\n\n${report}`,
+    createdAt: updatedAt,
+    url: address ?? url,
+  }
+}
+
+const isOfCheck = (remark: Remark): boolean => remark.is === 'comment' && isCheckRemark(remark.item)
+
+const isCheckRemark = ({ id }: Pick<PullComment, 'id'>): boolean => id.startsWith(CHECK_PREFIX)

@@ -1,16 +1,18 @@
 /**
- * Selects what is archived of a usage snapshot, and its file name.
+ * Selects what is archived of a usage snapshot, and its file name; and prices and adds up usage by model.
  *
  * The parts of the name become a path, so they are checked again here after the frame's schema. The hash, when there
  * is one, is the SHA-256 of `usageText(entries)`, the compact JSON of the worker's entries before any are dropped. The
  * later of two entries with the same id counts. Only declared fields are written, so no prompt text is archived.
  */
 import { createHash } from 'node:crypto'
+import type { CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
-import { WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
+import { COST_MODELS_MAX, USD_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { UsageKey } from '../ports.ts'
 import { no, type Result, yes } from '../result.ts'
+import { costUsdOf, type PriceTable } from './price.ts'
 
 /** Stricter than the schema: some file systems treat `.JSON` like `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i
@@ -44,4 +46,66 @@ function distinctEntries(entries: readonly UsageEntry[]): UsageEntry[] {
 /** The entries have their own text form, which becomes the last field. */
 function archiveText(key: UsageKey, entries: readonly UsageEntry[]): string {
   return `${JSON.stringify(key).slice(0, -1)},"entries":${usageText(entries)}}`
+}
+
+// ---- prices and sums by model ------------------------------------------------------------------------------------
+
+/** Prices one request, so surcharges for long requests are included. */
+export function priceEntry({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {
+  if (entry.costUsd !== undefined) return entry
+  const costUsd = costUsdOf(entry.model, entry, 'request', prices)
+  return costUsd === undefined ? entry : { ...entry, costUsd }
+}
+
+/**
+ * Returns one row for each model; models beyond COST_MODELS_MAX share one. Sums stop at the largest storable number. A
+ * sum of dollars covers the known amounts, so it is a lower bound.
+ */
+export const sumByModel = (rows: readonly CostModelUsage[]): CostModelUsage[] =>
+  [...groupByModel(rows)].map(([model, ofModel]) => sumRows(model, ofModel))
+
+export function sumRows(model: string, rows: readonly CostModelUsage[]): CostModelUsage {
+  const costUsd = sumUsd(rows)
+  return { model, ...sumTokens(rows), ...(costUsd === undefined ? {} : { costUsd }) }
+}
+
+/** The name for all models beyond COST_MODELS_MAX. */
+export const OTHER_MODELS = 'other models'
+
+export function groupByModel<T extends { readonly model: string }>(rows: readonly T[]): Map<string, T[]> {
+  const models = new Map<string, T[]>()
+  for (const row of rows) {
+    const hasOwnRow = models.has(row.model) || models.size < COST_MODELS_MAX - 1
+    const model = hasOwnRow ? row.model : OTHER_MODELS
+    const found = models.get(model)
+    if (found === undefined) models.set(model, [row])
+    else found.push(row)
+  }
+  return models
+}
+
+type TokenSums = Pick<CostModelUsage, 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'>
+
+export function sumTokens(rows: readonly TokenSums[]): TokenSums {
+  const sums = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  for (const row of rows) {
+    sums.inputTokens = addTokens(sums.inputTokens, row.inputTokens)
+    sums.outputTokens = addTokens(sums.outputTokens, row.outputTokens)
+    sums.cacheReadTokens = addTokens(sums.cacheReadTokens, row.cacheReadTokens)
+    sums.cacheWriteTokens = addTokens(sums.cacheWriteTokens, row.cacheWriteTokens)
+  }
+  return sums
+}
+
+const addTokens = (sum: number, tokens: number): number => Math.min(sum + tokens, Number.MAX_SAFE_INTEGER)
+
+/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
+const USD_STEPS = 1e9
+
+/** Returns undefined when no amount is known. */
+export function sumUsd(rows: readonly { readonly costUsd?: number | undefined }[]): number | undefined {
+  let sum: number | undefined
+  for (const { costUsd } of rows) if (costUsd !== undefined) sum = (sum ?? 0) + costUsd
+  if (sum === undefined) return undefined
+  return Math.min(Math.round(Math.min(sum, USD_MAX) * USD_STEPS) / USD_STEPS, USD_MAX)
 }

@@ -5,7 +5,11 @@
  * namespaces: bubblewrap can't make a sandbox below these. Each sandbox has its own. Callers quote what stands in the
  * command: see `quoteUnitWord`.
  */
-import { SERVICE_BEGIN_SECONDS_MAX, SERVICE_STOP_SECONDS_MAX } from '../../protocol/limits.ts'
+
+/** Time that a service manager gives the stopping host: for its end, its store, and the copy of a lost database. */
+export const SERVICE_STOP_SECONDS_MAX = 60
+/** Time from the start of a service until it is ready: a large database may have to be read or copied first. */
+const SERVICE_BEGIN_SECONDS_MAX = 600
 
 export type ServiceRole = 'host' | 'worker' | 'supervisor'
 export type ServiceScope = 'user' | 'system'

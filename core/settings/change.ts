@@ -1,21 +1,22 @@
 /**
- * Decides whether a patch may become the configuration, and what the file then contains.
+ * Decides whether a patch or a hand edit may become the configuration, and what the file then contains.
  *
  * The whole merged configuration is checked, not the patch alone. A change is accepted only after its text was parsed
  * again and means exactly what was decided, and only with listeners that the next start opens, unless the machine then
  * lacks an address, a port or a file.
  */
-import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
+import {
+  type CompletedConfig,
+  CREDENTIAL_PATHS,
+  RESTART_PATHS,
+  type ServiceConfig,
+} from '../../protocol/config.ts'
 import { isObject, mergePatch } from '../../protocol/merge-patch.ts'
 import type { CredentialChange } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
-import { isJsonEqual } from './json-equal.ts'
-import { checkJsonSafety } from './json-safety.ts'
+import { checkJsonSafety, isJsonEqual, objectWith, valueAt } from './json-values.ts'
 import { type FindTlsFault, requireOpenListeners } from './listeners.ts'
-import { objectWith, valueAt } from './path.ts'
-import { guardCredentials } from './protected-keys.ts'
 import { readConfig } from './read.ts'
-import { needsRestart } from './restart.ts'
 
 export interface DecidedChange extends CompletedConfig {
   /** The new text of the file. */
@@ -53,10 +54,53 @@ export function decideCredentials(current: CompletedConfig, change: CredentialCh
   return completeChange(current, merged)
 }
 
-/** The stored configuration is valid, so every fault comes from the patch and its path starts there. */
-function prefixPatchPath<T>(answer: Result<T>): Result<T> {
-  if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
-  return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
+export interface AdoptedEdit extends CompletedConfig {
+  /** A changed setting is bound once at start, so the change needs a restart. */
+  readonly restartNeeded: boolean
+}
+
+/**
+ * Decides what a hand edit of the configuration file means for a running service.
+ *
+ * The person may change everything that start-up accepts, credentials included. A text that start-up would refuse is
+ * refused here with the same words, so a running service and a restarted one always agree.
+ *
+ * @param text the current text of the file; undefined when the file is gone, which never means "use every default"
+ */
+export function adoptEdit(
+  current: CompletedConfig,
+  text: string | undefined,
+  findTlsFault: FindTlsFault,
+): Result<AdoptedEdit> {
+  if (text === undefined)
+    return no('invalid', '/: is gone; what was loaded last stays in force until the file is back')
+  const read = readConfig(text)
+  if (!read.ok) return read
+  const openable = requireOpenListeners(current.effective, read.value.effective, findTlsFault)
+  if (!openable.ok) return openable
+  return yes({ ...read.value, restartNeeded: needsRestart(current.effective, read.value.effective) })
+}
+
+/**
+ * Refuses a settings change that touches a credential.
+ *
+ * Credentials are written by the flows that check them with their provider, never by a patch. The values before and
+ * after are compared, not the paths of the patch: a change that sets, replaces or removes a credential in any way is
+ * refused as a whole. No value enters the message. The tracker's client secret is not a credential in this sense;
+ * `completeConfig` refuses the mask as a secret.
+ */
+export function guardCredentials(current: unknown, merged: unknown): Result<true> {
+  const touched = CREDENTIAL_PATHS.find((path) => !isJsonEqual(valueAt(current, path), valueAt(merged, path)))
+  if (touched === undefined) return yes(true)
+  return no('invalid', `${touched}: is a credential; use PUT /api/settings/credentials or a connect flow`)
+}
+
+/**
+ * Tells whether a change affects a setting that is bound once at start. Effective values are compared, so writing
+ * down a default changes nothing.
+ */
+export function needsRestart(before: ServiceConfig, after: ServiceConfig): boolean {
+  return RESTART_PATHS.some((path) => !isJsonEqual(valueAt(before, path), valueAt(after, path)))
 }
 
 /** Two spaces and a final newline, because people edit the file by hand too. */
@@ -75,4 +119,10 @@ function completeChange(current: CompletedConfig, merged: unknown): Result<Decid
     applied: needsRestart(current.effective, read.value.effective) ? 'restart' : 'live',
     changed: !isJsonEqual(read.value.stored, current.stored),
   })
+}
+
+/** The stored configuration is valid, so every fault comes from the patch and its path starts there. */
+function prefixPatchPath<T>(answer: Result<T>): Result<T> {
+  if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
+  return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
 }

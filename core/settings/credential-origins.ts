@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS, TRACKER_FACTS } from '../../protocol/drivers.ts'
 import { mergePatch } from '../../protocol/merge-patch.ts'
-import { objectWith, valueAt } from './path.ts'
+import { objectWith, valueAt } from './json-values.ts'
 
 export interface CredentialRecord {
   readonly sha256: string
@@ -99,6 +99,17 @@ export function trackerAddress({ tracker, codehost }: ServiceConfig): string | u
   const usual = isAtCodeHost && tracker.driver === codehost.driver ? codehost.apiUrl : undefined
   return tracker.apiUrl ?? usual ?? TRACKER_FACTS[tracker.driver].publicApiUrl
 }
+
+/** A tracker without an address of its own uses the code host's. */
+export function isTrackerAtCodeHost({ tracker, codehost }: ServiceConfig): boolean {
+  if (TRACKER_FACTS[tracker.driver].listsRepositoryIssues !== true) return false
+  if (tracker.driver !== codehost.driver) return false
+  const { publicApiUrl } = CODE_HOST_FACTS[codehost.driver]
+  const codeHostUrl = codehost.apiUrl ?? publicApiUrl
+  return isSameAddress(tracker.apiUrl ?? codeHostUrl, codeHostUrl)
+}
+
+const isSameAddress = (a = '', b = ''): boolean => a.replace(/\/+$/, '') === b.replace(/\/+$/, '')
 
 export function codeHostOrigin({ codehost }: ServiceConfig): string {
   return nameOrigin(codehost.driver, codehost.apiUrl ?? CODE_HOST_FACTS[codehost.driver].publicApiUrl)

@@ -7,7 +7,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { isLoopback, isWildcard, LOOPBACK_IPV4 } from '../../protocol/loopback.ts'
 import { no, type Result, yes } from '../result.ts'
-import { isJsonEqual } from './json-equal.ts'
+import { isJsonEqual } from './json-values.ts'
 
 export type TlsFiles = NonNullable<ServiceConfig['fleet']['tls']>
 

@@ -8,7 +8,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { describePower, POWERFUL_KEYS } from '../../protocol/powerful-keys.ts'
 import { no, type Result, yes } from '../result.ts'
-import { isJsonEqual } from './json-equal.ts'
+import { isJsonEqual } from './json-values.ts'
 
 /** Whether the new value allows more than the old one; of all other keys every change gives power. */
 const IS_WIDER: Readonly<Record<string, (before: unknown, after: unknown) => boolean>> = {

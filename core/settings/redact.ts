@@ -7,7 +7,7 @@
  */
 import { MASK, SECRET_PATHS, type ServiceConfig } from '../../protocol/config.ts'
 import { mergePatch } from '../../protocol/merge-patch.ts'
-import { objectWith, valueAt } from './path.ts'
+import { objectWith, valueAt } from './json-values.ts'
 
 export function redactConfig(config: ServiceConfig): ServiceConfig {
   const set = SECRET_PATHS.filter((path) => isSet(valueAt(config, path)))

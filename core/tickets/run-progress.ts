@@ -1,17 +1,16 @@
 /**
- * Decides where a run's ticket goes: when work starts, when there is something to review, when it is merged, and when
- * the run leaves nothing behind.
+ * Decides where a run's ticket goes (when work starts, when there is something to review, when it is merged, and when
+ * the run leaves nothing behind), and whether a ticket becomes a run by itself.
  *
  * A run *holds* its ticket from the queue to its end if there is a state from which or into which it may be released.
  * The hold remembers the state from which the run took the ticket, and ends as soon as somebody else moves the ticket; a
  * run that starts again takes it anew. Only a held ticket is released.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { extend } from '../extend.ts'
 import { isSameName } from './names.ts'
-import type { TicketObservation } from './run-trigger.ts'
 
 type StateSettings = Pick<
   ServiceConfig['tracker'],
@@ -87,9 +86,126 @@ export function releaseTicket(
   return { state: releasedState ?? origin, from: isPut ? [memory.state] : [memory.state, origin] }
 }
 
+export interface RememberedMove {
+  readonly state: string
+  readonly from?: string
+  readonly only?: readonly string[]
+}
+
+/**
+ * Returns the unanswered move of a ticket from its observation, which has the new state already. Where that is neither the
+ * started state nor one for a result, a run that is over releases the ticket.
+ */
+export function rememberedMove(
+  memory: TicketObservation,
+  { startedState, reviewState, doneState }: StateSettings,
+): RememberedMove {
+  const { state, origin } = memory
+  if (startedState === undefined) return { state }
+  if (isIn(memory, startedState)) return { state, from: origin ?? startedState }
+  const hasResult = isIn(memory, reviewState) || isIn(memory, doneState)
+  return { state, from: startedState, ...(hasResult ? {} : { only: [startedState, state] }) }
+}
+
 /** The sentence in the log of a completed run whose ticket is released. */
 export const unchangedRunText = (identifier: string, state: string): string =>
   `the run changed nothing, so ${printable(identifier)} goes to ${printable(state)} without a review`
 
+/** The comment on the ticket of such a run. */
+export const unchangedRunComment = (runId: string): string =>
+  `switchyard: the run ${runId} changed nothing, so there is no pull request to review. ` +
+  `\`switchyard logs ${runId}\` on its host shows what its agent did and said.`
+
 const isIn = ({ state }: TicketObservation, name: string | undefined): boolean =>
   name !== undefined && isSameName(name, state)
+
+// ---- whether a ticket becomes a run by itself --------------------------------------------------------------------
+
+interface RunTriggerFacts {
+  readonly eligible: boolean
+  readonly memory: TicketObservation
+  /** The latest end of all runs of the ticket; failed and cancelled runs count too. */
+  readonly lastFinishedAt?: string | undefined
+  readonly hasActiveRun: boolean
+}
+
+/** A ticket becomes a run by itself when it is eligible and no run has ended since it entered its state. */
+export function shouldStartRun({ eligible, memory, lastFinishedAt, hasActiveRun }: RunTriggerFacts): boolean {
+  if (!eligible || hasActiveRun) return false
+  return lastFinishedAt === undefined || lastFinishedAt < memory.since
+}
+
+/**
+ * The last observed state of a ticket, since when, and whether the ticket was eligible before the host moved it.
+ *
+ * Trackers do not report since when, so the host remembers it: a change counts from the moment the host sees it, on the
+ * host's clock, which also measures run ends. A ticket missing from a listing has not changed: a file that is being
+ * replaced is absent for a moment.
+ */
+export type TicketObservation = {
+  readonly state: string
+  readonly since: string
+  readonly eligible?: true
+  /** The state that the host set. A person may set the same state later, which counts as a change. */
+  readonly put?: string
+  /** The state from which an unfinished run took the ticket; absent once somebody else has moved the ticket. */
+  readonly origin?: string
+}
+
+/**
+ * A ticket seen for the first time counts as always having been in its state, so on a fresh host with old runs finished
+ * work is not repeated. Returns the same object when nothing has changed.
+ */
+export function observeTicket(
+  known: TicketObservation | undefined,
+  ticket: Ticket,
+  nowIso: string,
+): TicketObservation {
+  if (known === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
+  if (isSameName(known.state, ticket.state)) return known
+  const { put: _, origin: __, ...rest } = known
+  return { ...rest, state: ticket.state, since: nowIso }
+}
+
+/**
+ * A change that the host sees now happened after every run that has ended, even if the wall clock was set back since.
+ */
+export function observedAfter(
+  memory: TicketObservation,
+  lastFinishedAt: string | undefined,
+): TicketObservation {
+  if (lastFinishedAt === undefined || lastFinishedAt < memory.since) return memory
+  return { ...memory, since: new Date(Date.parse(lastFinishedAt) + 1).toISOString() }
+}
+
+/**
+ * A run that has just ended ended after the last observed change. Returns the same object when the times agree
+ * already.
+ */
+export function observedBefore(memory: TicketObservation, finishedAt: string): TicketObservation {
+  return memory.since <= finishedAt ? memory : { ...memory, since: finishedAt }
+}
+
+/** Returns the same object when the value is unchanged. */
+export function observeEligibility(memory: TicketObservation, eligible: boolean): TicketObservation {
+  if ((memory.eligible === true) === eligible) return memory
+  const { eligible: _, ...rest } = memory
+  return eligible ? { ...rest, eligible } : rest
+}
+
+/**
+ * Records that the host moves, or has moved, the ticket; such a move is no new change. Otherwise a run's end would
+ * move its ticket to the review state, and where that state is eligible too, the ticket would run again and again.
+ */
+export function recordHostMove(memory: TicketObservation, state: string): TicketObservation {
+  return isSameName(memory.state, state) ? memory : { ...memory, state }
+}
+
+/** Returns the same object when the value is unchanged. */
+export function recordHostState(memory: TicketObservation, state: string): TicketObservation {
+  return memory.put === state ? memory : { ...memory, put: state }
+}
+
+function earlier(a: string, b: string): string {
+  return a < b ? a : b
+}

@@ -7,11 +7,15 @@
 import type { Ticket } from '../../protocol/run.ts'
 import { compareTickets } from '../../protocol/ticket-order.ts'
 import type { TrackedTicket } from '../ports.ts'
-import { BlockerIndex, findAffectedNames } from './blocker-index.ts'
-import { findTicket, forgetIdentifiers, type TicketsById } from './blockers.ts'
+import {
+  BlockerIndex,
+  findAffectedNames,
+  findTicket,
+  forgetIdentifiers,
+  type TicketsById,
+} from './blockers.ts'
 import { compareListings, type ListingComparison } from './compare-listings.ts'
 import { type EligibilityRules, isEligible } from './eligibility.ts'
-import { replaceInOrder } from './order.ts'
 
 export interface ListingChange {
   /** Ids of the tickets that appeared, changed or left. */
@@ -74,6 +78,11 @@ export class TicketListing {
     }
   }
 
+  /** Judges every ticket by new rules. Returns whether the list of eligible tickets has changed. */
+  applyRules(rules: EligibilityRules): boolean {
+    return this.#judge(this.#byId.keys(), rules)
+  }
+
   /** Returns the earlier and the later versions of the tickets. */
   #apply({ changed, left }: ListingComparison): readonly TrackedTicket[] {
     const earlier = changed.flatMap(({ ticket }) => this.#byId.get(ticket.id) ?? [])
@@ -88,11 +97,6 @@ export class TicketListing {
     }
     if (changed.length + left.length > 0) forgetIdentifiers(this.#byId)
     return [...earlier, ...left, ...changed]
-  }
-
-  /** Judges every ticket by new rules. Returns whether the list of eligible tickets has changed. */
-  applyRules(rules: EligibilityRules): boolean {
-    return this.#judge(this.#byId.keys(), rules)
   }
 
   #judge(ids: Iterable<string>, rules: EligibilityRules): boolean {
@@ -114,4 +118,38 @@ export class TicketListing {
     this.#eligible = replaceInOrder(this.#eligible, { removed, added }, compareTickets)
     return true
   }
+}
+
+/**
+ * Returns an ordered list with some items removed and others added. `ordered` is left as it is, and holds every removed
+ * item.
+ */
+export function replaceInOrder<T>(
+  ordered: readonly T[],
+  { removed, added }: { readonly removed: readonly T[]; readonly added: readonly T[] },
+  compare: (a: T, b: T) => number,
+): readonly T[] {
+  if ((removed.length + added.length) * FEW_OF > ordered.length) {
+    const gone = new Set(removed)
+    return [...ordered.filter((item) => !gone.has(item)), ...added].sort(compare)
+  }
+  const items = [...ordered]
+  for (const item of removed) items.splice(placeOf(item, items, compare), 1)
+  for (const item of added) items.splice(placeOf(item, items, compare), 0, item)
+  return items
+}
+
+/** Few items, this often in the whole list, are cheaper to place one by one than by sorting. */
+const FEW_OF = 16
+
+/** Returns the index of the first item that does not come before this one. */
+function placeOf<T>(item: T, ordered: readonly T[], compare: (a: T, b: T) => number): number {
+  let from = 0
+  let until = ordered.length
+  while (from < until) {
+    const middle = (from + until) >> 1
+    if (compare(ordered[middle] as T, item) < 0) from = middle + 1
+    else until = middle
+  }
+  return from
 }

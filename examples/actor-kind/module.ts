@@ -1,7 +1,7 @@
 /** The failure streak module warns in the log when three runs in a row have failed. */
 import { defineHostModule } from '../../actors/host-context.ts'
 import type { RunContext } from '../../actors/runs/run.machine.ts'
-import { RUN } from '../../actors/runs/run.names.ts'
+import { RUN } from '../../actors/runs/run.machine.ts'
 import { effectHandlers } from '../../actors/runtime/module.ts'
 import {
   FAILURE_STREAK,

@@ -16,7 +16,7 @@ import type { TrackerConsent, TrackerDriver } from '../tracker/tracker-driver.ts
 import type { AgentLoginSearchPorts } from './agents/agent-account.ts'
 import { AGENT_ACCOUNTS } from './agents/registry.ts'
 import { createHelperClient, type HelperClient } from './oauth-helper.ts'
-import { createTokenClient } from './token-request.ts'
+import { createTokenClient } from './reply-fields.ts'
 
 export interface AccountsPorts extends AgentLoginSearchPorts {
   readonly clients: ClientPool

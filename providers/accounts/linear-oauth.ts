@@ -19,9 +19,9 @@ import { retryAfterMs } from '../http/http.ts'
 import type { HttpReply } from '../http/http-types.ts'
 import { tokenFormRequest } from '../http/token-form.ts'
 import { LinearClient } from '../tracker/linear/client.ts'
-import { parseLinearEndpoint } from '../tracker/linear/endpoint.ts'
 import { readField, readText } from '../tracker/linear/fields.ts'
-import type { TokenClient } from './token-request.ts'
+import { parseLinearEndpoint } from '../tracker/linear/rate-limits.ts'
+import type { TokenClient } from './reply-fields.ts'
 
 export interface LinearCodeExchange {
   readonly code: string

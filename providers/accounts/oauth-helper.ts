@@ -26,11 +26,11 @@ import {
   isCredential,
   isTooManyRequests,
   quoted,
+  type TokenClient,
   textAt,
   tooManyRequests,
   unexpectedStatus,
 } from './reply-fields.ts'
-import type { TokenClient } from './token-request.ts'
 
 /** The helper address of this build; undefined while no public helper exists. */
 export const DEFAULT_HELPER_BASE_URL: string | undefined = undefined

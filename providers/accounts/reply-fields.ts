@@ -1,11 +1,12 @@
 /** These functions read untrusted JSON replies of services that issue credentials, field by field. */
-import type { RefusalKind } from '../../core/result.ts'
-import { no, type Refused } from '../../core/result.ts'
+import type { Urgency } from '../../core/provider-ports.ts'
+import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { ClientPool, RateLimitRules } from '../http/client-types.ts'
 import { retryAfterMs } from '../http/http.ts'
-import type { HttpReply } from '../http/http-types.ts'
+import type { Http, HttpReply } from '../http/http-types.ts'
 
 export type ReplyFields = Readonly<Record<string, unknown>>
 
@@ -53,4 +54,32 @@ export const isTooManyRequests = ({ status, headers }: HttpReply): boolean =>
 export function unexpectedStatus(service: string, status: number, advice: string): Refused {
   const kind: RefusalKind = status >= 500 ? 'unavailable' : 'failed'
   return no(kind, `${service} answered with status ${status}; ${status >= 500 ? 'try again later' : advice}`)
+}
+
+export type TokenClient = Pick<Http, 'send'>
+
+const TOKEN_REQUESTS_MAX = 4
+
+/**
+ * createTokenClient returns the rate-limited client for token requests to one service.
+ *
+ * Token services count requests per caller, not per account. So all token requests to one origin share a client, and a
+ * stated pause applies to all of them.
+ *
+ * @param service the service's name in messages: `Linear`
+ */
+export function createTokenClient(clients: ClientPool, service: string, urgency: Urgency): TokenClient {
+  const rules: RateLimitRules = {
+    name: service,
+    resourceOf: () => 'tokens',
+    budgets: () => [],
+    // Token services report rate limits only in the standard way, which the client knows itself.
+    tooManyRequestsMs: () => undefined,
+    concurrencyMax: TOKEN_REQUESTS_MAX,
+    writeIntervalMs: 0,
+  }
+  return {
+    send: (request) =>
+      clients.clientFor(rules, request.url, undefined).send({ ...request, urgency, writes: true }),
+  }
 }

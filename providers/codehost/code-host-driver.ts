@@ -10,7 +10,7 @@ import type {
   PullReference,
   PullRequestApi,
 } from '../../core/provider-ports.ts'
-import type { Result } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
 import type { ClientPool } from '../http/client-types.ts'
@@ -54,3 +54,9 @@ export interface CodeHostDeviceFlow {
     deviceCode: string,
   ): Promise<Result<DevicePollResult>>
 }
+
+/** A person merges what a page showed; what came since has been read by nobody. */
+export const UNSEEN_COMMITS = no(
+  'conflict',
+  'the branch has other commits than those that you saw; look at the pull request again, then merge it',
+)

@@ -9,9 +9,8 @@ import { createHash } from 'node:crypto'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ClientPool, RateLimitedClient, RateLimitRules, ServiceRequest } from './client-types.ts'
-import { EtagCache } from './etag-cache.ts'
 import type { Http, HttpReply } from './http-types.ts'
-import { RateLimitedHttpClient } from './rate-limited-client.ts'
+import { EtagCache, RateLimitedHttpClient } from './rate-limited-client.ts'
 
 export interface ClientPoolPorts {
   readonly http: Pick<Http, 'send'>
@@ -20,18 +19,9 @@ export interface ClientPoolPorts {
   readonly log: Log
 }
 
-export interface ClosableClientPool extends ClientPool {
-  /** Refuses all waiting requests and all later ones. */
-  close(): void
-}
-
 export const CLIENTS_MAX = 64
 
-export function createClientPool(ports: ClientPoolPorts): ClosableClientPool {
-  return new LruClientPool(ports)
-}
-
-class LruClientPool implements ClosableClientPool {
+export class HttpClientPool implements ClientPool {
   readonly #ports: ClientPoolPorts
   readonly #cache = new EtagCache()
   /** By key, least recently used first. */
@@ -50,6 +40,7 @@ class LruClientPool implements ClosableClientPool {
     return { send: (request) => this.#send(key, rules, allowedOrigin, request) }
   }
 
+  /** Refuses all waiting requests and all later ones. */
   close(): void {
     this.#isClosed = true
     for (const client of this.#clients.values()) client.close()

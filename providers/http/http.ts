@@ -6,23 +6,23 @@
  * Refusals never quote a header, body or query. Replies never repeat the request's credential. Closing the client ends
  * running requests and pending retries. Budgets and request order are left to RateLimitedHttpClient.
  */
+import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import {
   HTTP_ANSWER_BYTES_MAX,
   HTTP_ANSWER_MS_MAX,
   HTTP_PAUSE_MS,
   HTTP_PAUSE_MS_MAX,
-  HTTP_REDIRECTS_MAX,
-  HTTP_TRIES_MAX,
 } from '../../protocol/limits.ts'
-import { ConnectionPools, mustBePublic } from './connection-pools.ts'
-import { connectionFailure, hostInUrl, proxyRefusal, stoppingRefusal } from './errors.ts'
+import { ConnectionPools, mustBePublic, ResponseReader } from './connection-pools.ts'
 import type { Http, HttpOptions, HttpReply, HttpRequest } from './http-types.ts'
 import { type ProxyAddress, selectProxy } from './proxy-selection.ts'
-import { isPrivateLiteral, privateAddressRefusal } from './public-address-guard.ts'
-import { redactReply } from './redact-reply.ts'
-import { ResponseReader } from './response-reader.ts'
+import { isPrivateLiteral, PRIVATE_ADDRESS, privateAddressRefusal } from './public-addresses.ts'
+
+const HTTP_TRIES_MAX = 3
+const HTTP_REDIRECTS_MAX = 3
 
 const REPEATABLE_METHODS = new Set<string>(['GET', 'PUT', 'DELETE'])
 const OUTAGE_STATUSES = new Set([500, 502, 503, 504])
@@ -155,3 +155,104 @@ function completeReply(
 }
 
 // ---- connections -----------------------------------------------------------------------------------------------------
+
+interface SentRequest {
+  readonly headers: Readonly<Record<string, string>>
+  readonly secrets?: readonly string[]
+}
+
+interface ReplyText {
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+}
+
+/** The headers in which services receive a credential. */
+const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key']
+const AUTHORIZATION_SCHEME = /^(bearer|basic|token) +/i
+
+/**
+ * redactReply removes the request's credential from a reply.
+ *
+ * Error pages often repeat what was sent, and error texts are displayed, stored and logged. No reply has a reason to
+ * contain the credential of its own request.
+ */
+function redactReply<Reply extends ReplyText>(reply: Reply, { headers, secrets = [] }: SentRequest): Reply {
+  const credentials = CREDENTIAL_HEADERS.flatMap(
+    (name) => headers[name]?.replace(AUTHORIZATION_SCHEME, '') ?? [],
+  )
+  if (credentials.length + secrets.length === 0) return reply
+  const redact = createRedactor([...credentials, ...secrets])
+  const redactedHeaders = Object.entries(reply.headers).map(([name, value]) => [name, redact(value)])
+  return { ...reply, headers: Object.fromEntries(redactedHeaders), text: redact(reply.text) }
+}
+
+const ERROR_CODE_CHARS_MAX = 60
+const CONNECTION_CLOSED_CODES = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED'])
+const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+const PROXY_RESPONSE = /^Proxy response \((\d{3})\)/
+
+/**
+ * Turns a failed connection into a refusal whose message a person can act on. It names the host only: path, query,
+ * headers and logins may hold a secret or a search text.
+ *
+ * @param proxy the host and port of the proxy that was used, if any
+ */
+export function connectionFailure(
+  error: unknown,
+  url: string,
+  isTimeout: boolean,
+  proxy: string | undefined,
+): Refused {
+  const host = hostInUrl(url)
+  const viaProxy = proxy === undefined ? '' : ` through the proxy ${proxy}`
+  if (isTimeout)
+    return no(
+      'failed',
+      `${host} did not answer${viaProxy} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${CHECK_NETWORK}`,
+    )
+  const code = errorCodeOf(error)
+  if (CONNECTION_CLOSED_CODES.has(code)) return stoppingRefusal(host)
+  if (code === PRIVATE_ADDRESS) return privateAddressRefusal(host)
+  if (code === 'UND_ERR_INVALID_ARG') {
+    return no(
+      'invalid',
+      `${host} received no request: its credential holds characters that may not be sent; enter the credential again`,
+    )
+  }
+  const proxyStatus = PROXY_RESPONSE.exec(isNativeError(error) ? error.message : '')?.[1]
+  if (proxyStatus !== undefined && proxy !== undefined) return proxyRefusal(host, proxy, proxyStatus)
+  const advice = UNTRUSTED_CERTIFICATE.test(code)
+    ? 'this machine does not trust its certificate; name the certificate authority in NODE_EXTRA_CA_CERTS'
+    : CHECK_NETWORK
+  return no('failed', `${host} could not be reached${viaProxy} (${code}); ${advice}`)
+}
+
+export function stoppingRefusal(host: string): Refused {
+  return no('unavailable', `${host} gets no more requests: this process is stopping`)
+}
+
+export function proxyRefusal(host: string, proxy: string, status: string): Refused {
+  const advice =
+    status === '407' ? 'put a valid user and password into the proxy variable' : 'ask its operator'
+  return no('failed', `${host} could not be reached: the proxy ${proxy} answered ${status}; ${advice}`)
+}
+
+/** Returns host and port, without path and query. */
+export function hostInUrl(url: string): string {
+  return new URL(url).host
+}
+
+const CHECK_NETWORK = 'check the network connection of this machine'
+
+/** Returns the first error code in the chain of causes; the outer error often has none. */
+function errorCodeOf(error: unknown): string {
+  for (
+    let current = error, depth = 0;
+    isNativeError(current) && depth < 3;
+    current = current.cause, depth++
+  ) {
+    if ('code' in current && typeof current.code === 'string')
+      return current.code.slice(0, ERROR_CODE_CHARS_MAX)
+  }
+  return 'no code'
+}

@@ -6,13 +6,13 @@
  * requests share one reply, unless a write came in between: after a change, nobody may see the old state. The order of
  * requests is left to RequestQueue.
  */
+import { createHash } from 'node:crypto'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
+import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import type { RateLimitRules, ServiceRequest } from './client-types.ts'
-import { cacheKey, type EtagCache, etagOf, refreshHeaders } from './etag-cache.ts'
-import { retryDelayMs, triesAllowed } from './http.ts'
+import { retryAfterMs, retryDelayMs, triesAllowed } from './http.ts'
 import type { Http, HttpReply, HttpRequest } from './http-types.ts'
-import { isOutage, outageMs, standardTooManyRequestsMs } from './rate-limit-replies.ts'
 import type { ReplyOutcome } from './rate-limit-state.ts'
 import { type QueuedRequest, RequestQueue } from './request-queue.ts'
 
@@ -241,4 +241,112 @@ function httpRequestOf({ method, url, headers, body, publicOnly }: ServiceReques
     ...(body === undefined ? {} : { body }),
     ...(publicOnly === undefined ? {} : { publicOnly }),
   }
+}
+
+// ---- replies that ask for a pause ----------------------------------------------------------------------------------
+
+const OUTAGE_STATUS = 503
+/** The pause after "too many requests" without a stated duration. */
+const DEFAULT_PAUSE_MS = 60_000
+
+/**
+ * Recognizes the replies by which any service asks for a pause, whatever its own rate limit rules are: gateways in
+ * front of a service report rate limits in the standard way, with 429 or with 403 and Retry-After.
+ */
+function standardTooManyRequestsMs({ status, headers }: HttpReply, now: number): number | undefined {
+  const asked = retryAfterMs(headers['retry-after'], now)
+  return status === 429 ? (asked ?? DEFAULT_PAUSE_MS) : status === 403 ? asked : undefined
+}
+
+/** During an outage the service may have processed the request, so it is not repeated automatically. */
+const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE_STATUS
+
+/** A 503 that names a distant end pauses all requests; a short outage is covered by the retries. */
+function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
+  const asked = status === OUTAGE_STATUS ? retryAfterMs(headers['retry-after'], now) : undefined
+  return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
+}
+
+// ---- kept replies --------------------------------------------------------------------------------------------------
+
+const REPLIES_MAX = 4_096
+/** Lists of pull requests are cached as projections. A single pull request with files and comments may take some MiB. */
+const BYTES_MAX = 128 * 1024 * 1024
+/** An ETag that may be sent back unchanged. */
+const SENDABLE_ETAG = /^[ -~]{1,1024}$/
+/** Headers that describe the body. A 304 reply has no body, so its values must not replace the cached ones. */
+const BODY_HEADERS = /^(content-|transfer-encoding$)/
+
+interface EtagCacheLimits {
+  readonly repliesMax: number
+  readonly bytesMax: number
+}
+
+/**
+ * EtagCache keeps replies that carry an ETag, so that a later request only has to revalidate them.
+ *
+ * The least recently used reply is dropped first, by number and by total size. Keys are hashes and reveal neither an
+ * address nor a credential. Sending the revalidation is left to RateLimitedHttpClient.
+ */
+export class EtagCache {
+  readonly #limits: EtagCacheLimits
+  readonly #replies = new Map<string, { readonly reply: HttpReply; readonly bytes: number }>()
+  #bytes = 0
+
+  constructor(limits: EtagCacheLimits = { repliesMax: REPLIES_MAX, bytesMax: BYTES_MAX }) {
+    this.#limits = limits
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(key: string): HttpReply | undefined {
+    const found = this.#replies.get(key)
+    if (found === undefined) return undefined
+    this.#replies.delete(key)
+    this.#replies.set(key, found)
+    return found.reply
+  }
+
+  /** Stores a reply that has an ETag. A reply without one only removes the earlier entry. */
+  put(key: string, reply: HttpReply): void {
+    this.#drop(key)
+    if (etagOf(reply) === undefined || /\bno-store\b/i.test(reply.headers['cache-control'] ?? '')) return
+    const bytes = Buffer.byteLength(reply.text) + JSON.stringify(reply.headers).length
+    this.#replies.set(key, { reply, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#replies.keys()) {
+      if (this.#replies.size <= this.#limits.repliesMax && this.#bytes <= this.#limits.bytesMax) return
+      this.#drop(oldest)
+    }
+  }
+
+  #drop(key: string): void {
+    this.#bytes -= this.#replies.get(key)?.bytes ?? 0
+    this.#replies.delete(key)
+  }
+}
+
+function etagOf({ headers }: HttpReply): string | undefined {
+  const { etag } = headers
+  return etag !== undefined && SENDABLE_ETAG.test(etag) ? etag : undefined
+}
+
+/** Returns the cached reply with the headers of the 304 reply that confirmed it. */
+function refreshHeaders(cached: HttpReply, unchanged: HttpReply): HttpReply {
+  const newHeaders = Object.entries(unchanged.headers).filter(([name]) => !BODY_HEADERS.test(name))
+  return { ...cached, headers: { ...cached.headers, ...Object.fromEntries(newHeaders) } }
+}
+
+/**
+ * Returns the cache key. Headers belong to it because they may change the reply; `projection` is a projection's name.
+ */
+function cacheKey(owner: string, { url, headers }: HttpRequest, projection = ''): string {
+  const sortedHeaders = Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase(), value])
+    .sort(([a = ''], [b = '']) => (a < b ? -1 : 1))
+  return createHash('sha256')
+    .update(JSON.stringify([owner, url, sortedHeaders, projection]))
+    .digest('base64url')
 }

@@ -8,13 +8,16 @@
  */
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
-import { no, type Result, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { RateLimitRules } from './client-types.ts'
-import { MinuteQuotaWindow } from './minute-quota.ts'
-import { refuseMinuteQuota, refuseStopped } from './rate-limit-refusals.ts'
-import { type RateLimitEvent, RateLimitState, type ReplyOutcome } from './rate-limit-state.ts'
+import type { MinuteQuota, RateLimitRules } from './client-types.ts'
+import {
+  type RateLimitEvent,
+  RateLimitState,
+  type ReplyOutcome,
+  type ResourceStop,
+} from './rate-limit-state.ts'
 
 export interface RequestQueuePorts {
   readonly rules: Pick<RateLimitRules, 'name' | 'concurrencyMax' | 'writeIntervalMs' | 'minuteQuota'>
@@ -213,5 +216,94 @@ export class RequestQueue {
     const { clock } = this.#ports
     const wall = Math.ceil((clock.now() + Math.max(0, monotonic - clock.monotonic())) / 1_000) * 1_000
     return `${new Date(wall).toISOString().slice(0, 19).replace('T', ' ')} UTC`
+  }
+}
+
+// ---- the refusals of a stop ----------------------------------------------------------------------------------------
+
+/**
+ * Refuses a request that a rate limit stops. The message names the service and the instant from which requests are
+ * sent again; the caller formats the instant, because it knows the clock.
+ *
+ * @param at the formatted instant at which the stop ends
+ */
+export function refuseStopped(
+  service: string,
+  { why, resource, limit, remaining }: ResourceStop,
+  at: string,
+): Refused {
+  if (why === 'rate-limited')
+    return no('unavailable', `the rate limit of ${service} is reached; no request is sent before ${at}`)
+  const left = `${remaining ?? 0}${limit === undefined ? '' : ` of ${limit}`} (${printable(resource)})`
+  if (why === 'exhausted') {
+    return no(
+      'unavailable',
+      `the request budget of ${service} for this credential is used up: ${left} are left until ${at}`,
+    )
+  }
+  return no(
+    'unavailable',
+    `${service}: ${left} are left until ${at}; they are reserved for people's requests`,
+  )
+}
+
+/** @param at the formatted instant from which the quota allows the request */
+export function refuseMinuteQuota(service: string, at: string): Refused {
+  return no('unavailable', `the quota of ${service} for this minute is used up; try again after ${at}`)
+}
+
+// ---- quotas for each minute ----------------------------------------------------------------------------------------
+
+interface MinuteQuotaRequest {
+  readonly urgency: Urgency
+  readonly writes: boolean
+}
+
+const MINUTE_MS = 60_000
+const USABLE_SHARES: Readonly<Record<Urgency, number>> = { background: 0.5, person: 0.8 }
+
+/**
+ * MinuteQuotaWindow counts the points spent within the last minute, for services that also limit by the minute.
+ *
+ * Such a service does not report the remaining points, and exceeding the quota blocks every request of the account.
+ * So only a share of the quota is used, because other programs may use the same account: 50 % for background requests,
+ * 80 % for a person's.
+ */
+class MinuteQuotaWindow {
+  readonly #quota: MinuteQuota
+  /** Oldest first; `at` is in monotonic milliseconds. */
+  readonly #started: { readonly at: number; readonly points: number }[] = []
+  #points = 0
+
+  constructor(quota: MinuteQuota) {
+    this.#quota = quota
+  }
+
+  /** Returns when the request may start: now, or once enough earlier requests are a minute old. */
+  earliestStart(request: MinuteQuotaRequest, now: number): number {
+    this.#dropExpired(now)
+    let excess = this.#points + this.#pointsOf(request) - this.#quota.points * USABLE_SHARES[request.urgency]
+    for (const { at, points } of this.#started) {
+      if (excess <= 0) break
+      excess -= points
+      if (excess <= 0) return at + MINUTE_MS
+    }
+    return now
+  }
+
+  recordStart(request: MinuteQuotaRequest, now: number): void {
+    const points = this.#pointsOf(request)
+    this.#started.push({ at: now, points })
+    this.#points += points
+  }
+
+  #pointsOf({ writes }: MinuteQuotaRequest): number {
+    return writes ? this.#quota.write : this.#quota.read
+  }
+
+  #dropExpired(now: number): void {
+    const first = this.#started.findIndex(({ at }) => at > now - MINUTE_MS)
+    const expired = this.#started.splice(0, first < 0 ? this.#started.length : first)
+    for (const { points } of expired) this.#points -= points
   }
 }

@@ -5,9 +5,10 @@
  */
 import type { Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
 import type { Accounts, RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
-import type { Result } from '../../core/result.ts'
+import { no, type Refused, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { TokenClient } from '../accounts/token-request.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { TokenClient } from '../accounts/reply-fields.ts'
 import type { ClientPool } from '../http/client-types.ts'
 
 export interface TrackerDriver {
@@ -50,4 +51,9 @@ export interface TrackerConsent {
     config: ServiceConfig,
     refreshToken: string,
   ): Promise<Result<TokenPair>>
+}
+
+/** Refusal of all trackers for a ticket that somebody moved elsewhere and that must stay there. */
+export function refuseMovedTicket(identifier: string, state: string): Refused {
+  return no('gone', `${printable(identifier)} was moved to ${printable(state)} meanwhile, and stays there`)
 }

@@ -4,11 +4,13 @@
  * Agents choose the names and the bytes. A file appears under its name only when its last part is on disk, and is
  * returned only when it is a plain file with one link in a folder that is no symbolic link.
  */
-import { lstat, rm, rmdir } from 'node:fs/promises'
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import { codeOf } from '../errors.ts'
 import {
   type ArtifactDraft,
   type ArtifactProgress,
@@ -20,12 +22,11 @@ import {
   findProgress,
   publish,
   refuseDraft,
+  sizeOfDraft,
   writePart,
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
-import { ArtifactSizes, countedBytes, sizeOfFile } from './artifact-sizes.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { bytesOf, isFile, isSameContent, plainFile } from './plain-file.ts'
 import { runFolder } from './run-folder.ts'
 import { type GuardWrite, StoreQueue } from './store-queue.ts'
 
@@ -223,4 +224,138 @@ function partFault(part: number, data: Uint8Array): string | undefined {
   return data.length > ARTIFACT_PART_BYTES_MAX
     ? `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes`
     : undefined
+}
+
+// ---- the sizes of many artifacts -----------------------------------------------------------------------------------
+
+/** Above this the run that was asked for first is forgotten, and read again when it is needed. */
+const RUNS_KEPT_MAX = 1_024
+const FILES_AT_ONCE = 16
+
+interface ArtifactFolders {
+  /** The run's folder, which identifies the run. */
+  readonly run: string
+  readonly artifacts: string
+  readonly parts: string
+}
+
+/**
+ * ArtifactSizes knows how many bytes the artifacts of a run have, unfinished ones included. An artifact that is being
+ * replaced counts once, with the larger of its file and its draft, because only one of them remains.
+ *
+ * The sum is read from the disk at the first question and counted from then on, so it needs no record of its own. The
+ * caller writes the artifacts of one run one after the other.
+ */
+class ArtifactSizes {
+  readonly #bytesByRun = new Map<string, number>()
+
+  async bytesOf({ run, artifacts, parts }: ArtifactFolders): Promise<number> {
+    const known = this.#bytesByRun.get(run)
+    if (known !== undefined) return known
+    const bytes = sumOf(await sizesOfFiles(artifacts), await namesIn(parts))
+    for (const oldest of this.#bytesByRun.keys()) {
+      if (this.#bytesByRun.size < RUNS_KEPT_MAX) break
+      this.#bytesByRun.delete(oldest)
+    }
+    this.#bytesByRun.set(run, bytes)
+    return bytes
+  }
+
+  add({ run }: ArtifactFolders, bytes: number): void {
+    const known = this.#bytesByRun.get(run)
+    if (known !== undefined) this.#bytesByRun.set(run, known + bytes)
+  }
+
+  forget({ run }: ArtifactFolders): void {
+    this.#bytesByRun.delete(run)
+  }
+}
+
+/** Returns the bytes that an artifact counts with a file and a draft of these sizes. */
+const countedBytes = (fileBytes: number, draftBytes: number): number => Math.max(fileBytes, draftBytes)
+
+const sizeOfFile = async (path: string): Promise<number> =>
+  (await lstat(path).catch(() => undefined))?.size ?? 0
+
+function sumOf(sizeByName: ReadonlyMap<string, number>, drafts: readonly string[]): number {
+  const files =
+    drafts.length === 0 ? [] : [...sizeByName].map(([name, size]) => [digestOf(name), size] as const)
+  const sizeByDigest = new Map(files)
+  const beyond = drafts.map((draft) => {
+    const fileBytes = sizeByDigest.get(draft.split('.')[0] ?? '') ?? 0
+    return countedBytes(fileBytes, sizeOfDraft(draft)) - fileBytes
+  })
+  return [...sizeByName.values(), ...beyond].reduce((sum, bytes) => sum + bytes, 0)
+}
+
+async function sizesOfFiles(folder: string): Promise<ReadonlyMap<string, number>> {
+  const names = await namesIn(folder)
+  const sizeByName = new Map<string, number>()
+  for (let at = 0; at < names.length; at += FILES_AT_ONCE) {
+    const some = names.slice(at, at + FILES_AT_ONCE)
+    const sizes = await Promise.all(some.map((name) => sizeOfFile(join(folder, name))))
+    for (const [index, name] of some.entries()) sizeByName.set(name, sizes[index] ?? 0)
+  }
+  return sizeByName
+}
+
+// ---- files ---------------------------------------------------------------------------------------------------------
+
+const CHUNK_BYTES = 64 * 1024
+/** Opening a FIFO must not wait for a writer. */
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+/** Error codes of opening a link, socket or device. These codes concern the name; other errors concern the system. */
+const NOT_PLAIN_CODES = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
+
+/**
+ * Reads plain files in folders whose content somebody else may have chosen: links, FIFOs and devices are not opened.
+ *
+ * Returns undefined when there is no file, and `odd` for something that the store would not create.
+ */
+async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
+  let handle: FileHandle
+  try {
+    handle = await open(path, READ)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (NOT_PLAIN_CODES.has(codeOf(error))) return 'odd'
+    throw error
+  }
+  try {
+    const stats = await handle.stat()
+    if (stats.isDirectory()) return undefined
+    return stats.isFile() && stats.nlink === 1 ? stats : 'odd'
+  } finally {
+    await handle.close()
+  }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  const stats = await plainFile(path)
+  return stats !== undefined && stats !== 'odd'
+}
+
+async function isSameContent(path: string, size: number, data: Uint8Array): Promise<boolean> {
+  const stats = await plainFile(path)
+  if (stats === undefined || stats === 'odd' || size !== data.length || stats.size !== size) return false
+  return (await readFile(path)).equals(data)
+}
+
+/** Opens the file on the first read, so that an unused result holds no descriptor. */
+async function* bytesOf(path: string, expected: Stats): AsyncGenerator<Uint8Array> {
+  const handle = await open(path, READ)
+  try {
+    const { dev, ino } = await handle.stat()
+    if (dev !== expected.dev || ino !== expected.ino)
+      throw new Error('the artifact was replaced meanwhile; ask again')
+    for (let at = 0; at < expected.size; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, expected.size - at))
+      const { bytesRead } = await handle.read(chunk, 0, chunk.length, at)
+      if (bytesRead === 0) throw new Error('the artifact became shorter while it was read')
+      at += bytesRead
+      yield chunk.subarray(0, bytesRead)
+    }
+  } finally {
+    await handle.close()
+  }
 }

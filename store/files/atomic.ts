@@ -5,7 +5,7 @@
  * renamed over the old file, then the folder is synced so that the rename survives a crash. A crash can leave a
  * draft; `sweepDrafts` removes those, but none that is being written.
  */
-import { constants, renameSync } from 'node:fs'
+import { constants, renameSync, statSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { codeOf } from '../errors.ts'
@@ -156,4 +156,55 @@ async function writeSynced(path: string, text: string | Uint8Array): Promise<voi
 async function giveToFolderUser(handle: FileHandle, folder: string): Promise<void> {
   const { uid, gid } = await stat(folder)
   if (uid !== 0) await handle.chown(uid, gid)
+}
+
+export interface FileLoss {
+  readonly is: 'removed' | 'replaced' | 'truncated'
+  readonly reason: string
+}
+
+/**
+ * OpenFile notices that a file which this process has open was removed, replaced or truncated.
+ *
+ * LMDB notices none of these. It goes on writing to a removed file, and reading a truncated one ends the process with
+ * SIGBUS. The file never shrinks while it is open, so a smaller size means that it was truncated.
+ */
+export class OpenFile {
+  readonly #path: string
+  readonly #device: bigint
+  readonly #inode: bigint
+  #size: bigint
+
+  /** Call it when the file is open: it must exist, and an open file keeps its number. */
+  constructor(path: string) {
+    const { dev, ino, size } = statSync(path, { bigint: true })
+    this.#path = path
+    this.#device = dev
+    this.#inode = ino
+    this.#size = size
+  }
+
+  /** Returns what happened to the file; undefined while the path still names the open file. */
+  findLoss(): FileLoss | undefined {
+    const stats = this.#stat()
+    if (stats === 'unknown') return undefined
+    if (stats === undefined) return this.#loss('removed')
+    if (stats.dev !== this.#device || stats.ino !== this.#inode) return this.#loss('replaced')
+    if (stats.size < this.#size) return this.#loss('truncated')
+    this.#size = stats.size
+    return undefined
+  }
+
+  /** A failure other than a missing file proves nothing about the open file. */
+  #stat() {
+    try {
+      return statSync(this.#path, { bigint: true, throwIfNoEntry: false })
+    } catch {
+      return 'unknown'
+    }
+  }
+
+  #loss(is: FileLoss['is']): FileLoss {
+    return { is, reason: `${this.#path} was ${is} while it was in use` }
+  }
 }

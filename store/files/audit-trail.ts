@@ -5,15 +5,17 @@
  * stand in the midst of a line. After a crash the end of an entry that nobody was answered for is cut off, which the
  * next entry says.
  */
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AuditTrail, Clock, Log } from '../../core/ports.ts'
-import type { AuditAction } from '../../protocol/audit.ts'
-import { TRAIL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
+import type { AuditAction, AuditEntry } from '../../protocol/audit.ts'
 import { makeFolder, namesIn, syncFolder } from './atomic.ts'
-import { NO_HASH, readLine, sealEntry } from './audit-chain.ts'
 import { type GuardWrite, StoreQueue } from './store-queue.ts'
+
+/** The next entry after so many bytes begins another file of the trail. */
+const TRAIL_FILE_BYTES_MAX = 8 * 1024 * 1024
 
 export const AUDIT_FOLDER = 'audit'
 const FILE_NAME = /^\d{12}\.jsonl$/
@@ -161,4 +163,122 @@ async function findEnd(folder: string): Promise<TrailEnd> {
     return { n: entry?.n ?? Number.parseInt(file, 10) + lines.length - 1, hash, file: newest, ...own }
   }
   return { n: 0, hash: NO_HASH, file: newest, ...own }
+}
+
+// ---- the chain -----------------------------------------------------------------------------------------------------
+
+/** Stands for the entry before the first one. */
+export const NO_HASH = ''
+const SEALED = /^(\{.*),"hash":"([0-9a-f]{64})"\}$/
+
+/**
+ * Makes the line of an entry, without its end. The chain of the trail: each entry holds a hash over itself and over
+ * the hash of the entry before it, so an entry that was changed, moved or taken out no longer fits those around it.
+ *
+ * The newest entries can be cut off without a break in the chain. Who has written down a hash, as `audit --verify` and
+ * the host's log print it, sees that too.
+ *
+ * @param previous the hash of the entry before it
+ */
+function sealEntry(entry: Omit<AuditEntry, 'hash'>, previous: string): { line: string; hash: string } {
+  const text = JSON.stringify(entry)
+  const hash = hashOf(text, previous)
+  return { line: `${text.slice(0, -1)},"hash":"${hash}"}`, hash }
+}
+
+interface ReadLine {
+  /** Undefined: nobody can read the line. */
+  readonly entry: AuditEntry | undefined
+  /** Whether the entry is the one that was written after `previous`. */
+  readonly fits: boolean
+  /** The hash for the entry after it; a line that nobody can read has one too. */
+  readonly hash: string
+}
+
+export function readLine(line: string, previous: string): ReadLine {
+  const [, text = '', hash = ''] = SEALED.exec(line) ?? []
+  const entry = parseEntry(line)
+  if (entry === undefined || hash === '')
+    return { entry: undefined, fits: false, hash: hashOf(line, NO_HASH) }
+  return { entry, fits: hashOf(`${text}}`, previous) === hash, hash }
+}
+
+const hashOf = (text: string, previous: string): string =>
+  createHash('sha256').update(`${previous}\n${text}`).digest('hex')
+
+function parseEntry(line: string): AuditEntry | undefined {
+  try {
+    const read: Partial<AuditEntry> | null = JSON.parse(line)
+    if (read === null || !Number.isSafeInteger(read.n)) return undefined
+    if (typeof read.at !== 'string' || typeof read.source !== 'string' || typeof read.action !== 'string')
+      return undefined
+    // The fields that must be there are; the chain tells whether the others are those that were written.
+    return read as AuditEntry
+  } catch {
+    return undefined
+  }
+}
+
+// ---- reading -------------------------------------------------------------------------------------------------------
+
+interface ReadTrail {
+  readonly count: number
+  /** A sentence for each place in which the chain is broken. */
+  readonly faults: readonly string[]
+  /** A last line without its end: the host is writing it, or had no time to finish it. */
+  readonly isLastUnfinished: boolean
+}
+
+/**
+ * Reads the trail of actions whole and judges its chain, also beside the host that writes it.
+ *
+ * @param onEntry receives each entry, oldest first; a trail may be longer than memory has room for
+ */
+export async function readAuditTrail(
+  folder: string,
+  onEntry: (entry: AuditEntry) => void,
+): Promise<ReadTrail> {
+  const reader = new TrailReader(onEntry)
+  for (const file of await trailFiles(folder))
+    reader.readFile(file, await readFile(join(folder, file), 'utf8'))
+  return reader
+}
+
+class TrailReader implements ReadTrail {
+  count = 0
+  readonly faults: string[] = []
+  isLastUnfinished = false
+  #next = 1
+  #previous = NO_HASH
+  readonly #onEntry: (entry: AuditEntry) => void
+
+  constructor(onEntry: (entry: AuditEntry) => void) {
+    this.#onEntry = onEntry
+  }
+
+  readFile(file: string, text: string): void {
+    if (this.isLastUnfinished) this.faults.push(`entry ${this.#next} is cut off at the end of its file`)
+    const lines = text.split('\n')
+    this.isLastUnfinished = lines.pop() !== ''
+    for (const [at, line] of lines.entries()) this.#readLine(`${file}:${at + 1}`, line)
+  }
+
+  #readLine(where: string, line: string): void {
+    const { entry, fits, hash } = readLine(line, this.#previous)
+    this.#previous = hash
+    if (entry === undefined) this.faults.push(`${where} is no entry (entry ${this.#next} should be there)`)
+    else if (entry.n !== this.#next) this.faults.push(describeGap(where, this.#next, entry.n))
+    else if (!fits) this.faults.push(`${where}: entry ${entry.n} was changed, or the one before it`)
+    if (entry !== undefined) {
+      this.count += 1
+      this.#onEntry(entry)
+    }
+    this.#next = (entry?.n ?? this.#next) + 1
+  }
+}
+
+function describeGap(where: string, expected: number, found: number): string {
+  if (found < expected) return `${where}: entry ${found} stands where entry ${expected} should`
+  const missing = found === expected + 1 ? `entry ${expected} is` : `entries ${expected} to ${found - 1} are`
+  return `${where}: ${missing} missing before entry ${found}`
 }

@@ -1,15 +1,14 @@
 /**
  * Reads slices of a run's event file. Lost events have a line in their place, and are named to the caller.
  *
- * A part with a checksum is read whole or named whole: no text is shown that may differ from what was written. Parts that
- * earlier versions wrote have no checksum; there only the lines and their indexes tell that events are lost. The file is
- * opened for each slice, so that a slow reader holds no descriptor.
+ * A part with a checksum is read whole or named whole: no text is shown that may differ from what was written. Parts
+ * that earlier versions wrote have no checksum; there only the lines and their indexes tell that events are lost. The
+ * file is opened for each slice, so that a slow reader holds no descriptor.
  */
+import { codeOf } from '../errors.ts'
 import { DAMAGED, type EventFileRecord, MISSING } from '../lmdb/event-buffer.ts'
-import { type FileSum, isIntact, type SumsFrom } from '../lmdb/file-sums.ts'
-import { openForReading } from './event-file.ts'
-import { findOffsetAfter, parseEvent, readLineSlice } from './lines.ts'
-import { describeUnreadable, isUnreadable } from './unreadable.ts'
+import { type FileSum, isIntact, type SumsFrom, selectSums } from '../lmdb/file-sums.ts'
+import { findOffsetAfter, openForReading, parseEvent, readLineSlice } from './event-file.ts'
 
 /** How far a reader has read. */
 export interface Reading {
@@ -152,3 +151,51 @@ function eventLines(
   if (end !== undefined) skipTo(end)
   return lines
 }
+
+// ---- what is lost --------------------------------------------------------------------------------------------------
+
+const SLICE_BYTES = 1024 * 1024
+
+interface UnreadableEvents {
+  readonly from: number
+  readonly to: number
+  readonly why: string
+}
+
+/**
+ * Finds the events that readers of a run's event file would find damaged or missing.
+ *
+ * @param sums the checksums of its parts, in any order
+ */
+export async function findLostEvents(
+  file: { readonly runId: string; readonly path: string },
+  record: EventFileRecord,
+  sums: readonly FileSum[],
+): Promise<readonly UnreadableEvents[]> {
+  const lost: UnreadableEvents[] = []
+  const ordered = [...sums].sort((a, b) => a.first - b.first)
+  const reading: Reading = { ...file, next: 0 }
+  let at = 0
+  while (reading.next < record.next) {
+    while ((ordered[at + 1]?.first ?? Number.POSITIVE_INFINITY) <= reading.next) at++
+    const parts = selectSums(ordered.slice(at), reading.next, SLICE_BYTES)
+    const found = await readFileSlice(reading, parts, record, (from, to, why) => {
+      const last = lost.at(-1)
+      if (last !== undefined && last.to + 1 === from && last.why === why) lost.splice(-1, 1, { ...last, to })
+      else lost.push({ from, to, why })
+      return { index: to, text: '' }
+    })
+    reading.next = found.next
+    if (found.offset === undefined) delete reading.offset
+    else reading.offset = found.offset
+  }
+  return lost
+}
+
+/** A bad block, something else in the place of the file, or a file of another user. */
+const LASTING = new Set<unknown>(['EIO', 'EISDIR', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'])
+
+/** Tells failures of a read that last, and so are damage of the file, from those of the process or of the moment. */
+export const isUnreadable = (error: unknown): boolean => LASTING.has(codeOf(error))
+
+export const describeUnreadable = (error: unknown): string => `unreadable (${codeOf(error)})`

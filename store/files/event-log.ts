@@ -10,8 +10,8 @@ import { dirname, join } from 'node:path'
 import { damageOfEvents, isDamagedRecord } from '../../core/damage.ts'
 import type { Clock, EventBatches, EventLogs, EventQuery, Log } from '../../core/ports.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
-import { LOG_CHECK_PAUSE_MS } from '../../protocol/limits.ts'
-import { messageOf, StoreClosed } from '../errors.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import { StoreClosed } from '../errors.ts'
 import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
@@ -21,6 +21,9 @@ import { isSetAside } from './event-file.ts'
 import { type FileLine, type NameLost, type Reading, readFileSlice } from './event-file-slices.ts'
 import { EventFlusher, type EventFlusherOptions } from './event-flusher.ts'
 import { eventsFile } from './run-folder.ts'
+
+/** The pause between two slices of 256 KiB at most, while a host looks for damaged logs. */
+const LOG_CHECK_PAUSE_MS = 25
 
 const SLICE_BYTES = 256 * 1024
 

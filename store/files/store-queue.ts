@@ -1,7 +1,5 @@
-/**
- * A queue per key: runs one task at a time, in the order of the calls. A failed task fails only its caller. After
- * `close`, earlier tasks still run, and new ones are refused.
- */
+/** `StoreQueue` guards the writes to files by key. After `close`, earlier tasks still run, and new ones are refused. */
+import { KeyedQueue } from '../../core/keyed-queue.ts'
 import { StoreClosed } from '../errors.ts'
 
 /**
@@ -12,7 +10,7 @@ export type GuardWrite = <T>(write: () => Promise<T>) => Promise<T>
 
 export class StoreQueue {
   readonly #guardWrite: GuardWrite
-  readonly #last = new Map<string, Promise<unknown>>()
+  readonly #queue = new KeyedQueue()
   #closed = false
 
   constructor(guardWrite: GuardWrite = (write) => write()) {
@@ -25,20 +23,12 @@ export class StoreQueue {
 
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreClosed('the store is closed'))
-    const before = this.#last.get(key) ?? Promise.resolve()
-    const begin = () => this.#guardWrite(work)
-    const mine = before.then(begin, begin)
-    this.#last.set(key, mine)
-    const forget = () => {
-      if (this.#last.get(key) === mine) this.#last.delete(key)
-    }
-    mine.then(forget, forget)
-    return mine
+    return this.#queue.run(key, () => this.#guardWrite(work))
   }
 
   /** Refuses new tasks, and resolves when all earlier tasks have ended, successfully or not. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#closed = true
-    await Promise.allSettled(this.#last.values())
+    return this.#queue.whenIdle()
   }
 }

@@ -4,15 +4,15 @@
  * Everything that can fail is checked before the first put of a commit, so that a bad commit fails alone. Reads
  * within a transaction do not see its writes, so the batch remembers what its later commits depend on.
  */
-import { messageOf } from '../errors.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import { requireNextIndex } from '../event-order.ts'
 import type { Structures } from './codec.ts'
 import type { ChunkPut, Put, RunPut } from './encode-writes.ts'
 import { type EventBuffer, recordText } from './event-buffer.ts'
+import { SMALL_LOG_BYTES_MAX } from './event-chunks.ts'
 import { maxBytesFor } from './preallocation.ts'
 import { type DurableRunIndex, type RunCounts, RunIndexChanges } from './run-index.ts'
 import { RUN_KIND, RunRows, type StoredRunRows } from './run-rows.ts'
-import { SMALL_LOG_BYTES_MAX } from './small-logs.ts'
 import type { Table } from './table.ts'
 import type { Tables } from './tables.ts'
 

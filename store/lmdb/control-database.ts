@@ -18,20 +18,23 @@ import type {
   StoreState,
   Write,
 } from '../../core/ports.ts'
-import { DatabaseLost, isDiskFull, messageOf, StoreBroken, StoreClosed } from '../errors.ts'
-import { type FileLoss, OpenFile } from '../files/open-file.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import { DatabaseLost, isDiskFull, StoreBroken, StoreClosed } from '../errors.ts'
+import { type FileLoss, OpenFile } from '../files/atomic.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
-import { classifyCommitError, describeFullDisk } from './commit-error.ts'
 import type { DamageList } from './damage-list.ts'
-import { EMERGENCY_SPACE_BYTES, EmergencySpace } from './emergency-space.ts'
+import {
+  classifyCommitError,
+  describeFullDisk,
+  EMERGENCY_SPACE_BYTES,
+  EmergencySpace,
+} from './emergency-space.ts'
 import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './encode-writes.ts'
 import { EventBuffer } from './event-buffer.ts'
 import { LmdbKeyValues } from './key-values.ts'
 import { maxBytesFor, NODE_BYTES, Preallocation } from './preallocation.ts'
-import { repairRunIndexes } from './run-index-repair.ts'
 import { halfWrittenRuns, StoredRunRows } from './run-rows.ts'
-import { LmdbRunRecords } from './runs.ts'
-import { LmdbSnapshots } from './snapshots.ts'
+import { LmdbRunRecords, LmdbSnapshots, repairRunIndexes } from './runs.ts'
 import { recordCleanEnd } from './start-check.ts'
 import { Tables, type TablesOptions, UNFINISHED_COPY } from './tables.ts'
 

@@ -1,11 +1,13 @@
 /** The list of what is known to be damaged in the data directory. A damaged row leaves it when it is written again. */
 import { type Damage, DamagedRecord, type KnownDamage } from '../../core/damage.ts'
 import type { Cancel } from '../../core/ports.ts'
-import { DAMAGE_KNOWN_MAX } from '../../protocol/limits.ts'
 import { isRunId } from '../event-order.ts'
 import { firstOfChunk, runOfChunk } from './event-chunks.ts'
-import { splitKeyValueKey } from './key-value-key.ts'
+import { splitKeyValueKey } from './key-values.ts'
 import { SNAPSHOT_PREFIX, TABLE } from './table-names.ts'
+
+/** Damaged records that a process remembers. */
+const DAMAGE_KNOWN_MAX = 1_000
 
 export const DATABASE = 'state/data.mdb'
 

@@ -4,8 +4,8 @@
  * Intact rows are handed on, with those of pages that no table leads to any more.
  */
 import * as lmdb from 'lmdb'
-import { isSealed, RowSeal } from './checksum.ts'
 import type { Meta } from './data-file.ts'
+import { isSealed, RowSeal } from './file-sums.ts'
 import { FORMAT, FORMAT_KEY, PLAIN_ROWS, SEALED } from './origin.ts'
 import { FREE, type LostLeaf, MAIN, type PageFault, PageWalk } from './page-walk.ts'
 import { isTableName, missingTables, TABLE } from './table-names.ts'

@@ -17,10 +17,11 @@ import {
   chunksOf,
   linesFrom,
   runOfChunk,
+  type SmallLog,
+  SmallLogs,
   toChunk,
 } from './event-chunks.ts'
 import { FileSums } from './file-sums.ts'
-import { type SmallLog, SmallLogs } from './small-logs.ts'
 import type { Tables } from './tables.ts'
 
 /** A run with more buffered bytes is flushed without waiting until it is quiet. */

@@ -1,6 +1,5 @@
 /** Key-values in LMDB. A look-up of a damaged value throws; a walk leaves it out, and it is in the list of damage. */
 import type { KeyList, KeysBetween, KeyValueCollection, KeyValues } from '../../core/ports.ts'
-import { endOfCollection, keyValueKey } from './key-value-key.ts'
 import { isKey, type TableRow } from './table.ts'
 import type { Tables } from './tables.ts'
 
@@ -87,4 +86,39 @@ const rangeOf = (collection: KeyValueCollection, { after = '', until }: KeysBetw
   start: keyValueKey(collection, after),
   end: until === undefined ? endOfCollection(collection) : keyValueKey(collection, until),
   exclusiveStart: true,
+})
+
+/** Letters are never reused. */
+const COLLECTION_CODE: Readonly<Record<KeyValueCollection, string>> = {
+  'ended-lease': 'l',
+  mark: 'm',
+  memory: 'y',
+  ticket: 't',
+  errand: 'e',
+  frame: 'f',
+  outbox: 'o',
+  session: 's',
+  told: 'd',
+  settlement: 'c',
+  'settled-lease': 'x',
+  'day-costs': 'u',
+  'join-key': 'j',
+  clock: 'k',
+  trouble: 'a',
+}
+const COLLECTION_OF = new Map(Object.entries(COLLECTION_CODE).map(([name, code]) => [code, name]))
+
+/** Keys of key-values: all collections share one table, and each key starts with its collection's letter. */
+export const keyValueKey = (collection: KeyValueCollection, key: string): string =>
+  COLLECTION_CODE[collection] + key
+
+/** Above every key of the collection, at or below every key of the next one. */
+function endOfCollection(collection: KeyValueCollection): string {
+  return String.fromCharCode(COLLECTION_CODE[collection].charCodeAt(0) + 1)
+}
+
+/** Splits a key as it is stored, which may be damaged. */
+export const splitKeyValueKey = (key: string): { readonly collection: string; readonly key: string } => ({
+  collection: COLLECTION_OF.get(key.charAt(0)) ?? 'value',
+  key: key.slice(1),
 })

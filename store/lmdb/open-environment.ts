@@ -1,11 +1,10 @@
-/**
- * Opens the LMDB environment in a folder, after it has checked everything that would crash lmdb-js.
- */
+/** Opens the LMDB environment in a folder, after it has checked everything that would crash lmdb-js. */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { open, openAsClass, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
-import { codeOf, DatabaseDamaged, isNotPermitted, messageOf, StoreFull, StoreUnreadable } from '../errors.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import { codeOf, DatabaseDamaged, isNotPermitted, StoreFull, StoreUnreadable } from '../errors.ts'
 import { inspectDataFile } from './data-file.ts'
 import { freeBytesIn } from './emergency-space.ts'
 

@@ -4,7 +4,7 @@
 import type { Database, RootDatabase } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
 import { StoreTooNew, StoreUnreadable } from '../errors.ts'
-import { RowSeal } from './checksum.ts'
+import { RowSeal } from './file-sums.ts'
 import { TABLE } from './table-names.ts'
 
 /** The format of the tables. A program refuses a higher number than its own. */

@@ -1,5 +1,6 @@
 /** Reads the parts of one page of a database file, and believes none of its numbers. */
 import { readSync } from 'node:fs'
+import { messageOf } from '../../protocol/message-of.ts'
 import { type Meta, NUMBER_KEYS, type TableTree } from './data-file.ts'
 
 export const PAGE_HEADER_BYTES = 24
@@ -50,7 +51,7 @@ export class DatabasePages {
     try {
       read = readSync(this.#fd, bytes, 0, length, page * this.#meta.pageBytes)
     } catch (error) {
-      throw new Fault(page, `cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      throw new Fault(page, `cannot be read: ${messageOf(error)}`)
     }
     if (read < length) throw new Fault(page, 'lies beyond the end of the file')
     return bytes

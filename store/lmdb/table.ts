@@ -5,10 +5,10 @@
  * without its content, so that no damage reads as a row that was never written.
  */
 import type { Database, RangeOptions } from 'lmdb'
-import { messageOf } from '../errors.ts'
-import { isSealed, RowSeal } from './checksum.ts'
-import { isUnreadablePage } from './commit-error.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { DamageList } from './damage-list.ts'
+import { isUnreadablePage } from './emergency-space.ts'
+import { isSealed, RowSeal } from './file-sums.ts'
 
 const KEY_BYTES_MAX = 512
 

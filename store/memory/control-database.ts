@@ -11,19 +11,21 @@ import type {
   Cancel,
   Clock,
   ControlDatabase,
+  EventBatches,
+  EventLogs,
+  EventQuery,
   KeyList,
   KeyValueCollection,
   KeyValues,
+  RunQuery,
   RunRecords,
   Snapshots,
   StoreState,
   Write,
 } from '../../core/ports.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, RunStatus } from '../../protocol/run.ts'
 import { StoreBroken, StoreClosed } from '../errors.ts'
-import { requireWholeLines } from '../event-order.ts'
-import { MemoryEventLogs } from './event-logs.ts'
-import { MemoryRunRecords, memoryKeyValues, memorySnapshots } from './queries.ts'
+import { type EventsWrite, requireNextIndex, requireRunId, requireWholeLines } from '../event-order.ts'
 
 interface MemoryCommit {
   readonly writes: readonly Write[]
@@ -168,4 +170,148 @@ function collectionIn<K, T>(collections: Map<K, Map<string, T>>, name: K): Map<s
 function replace<T>(map: Map<string, T>, key: string, value: T | null): void {
   if (value === null) map.delete(key)
   else map.set(key, value)
+}
+
+// ---- what it holds -------------------------------------------------------------------------------------------------
+
+/** Queries over the maps of the in-memory database. All results are copies. */
+class MemoryRunRecords implements RunRecords {
+  readonly #runs: ReadonlyMap<string, Run>
+
+  constructor(runs: ReadonlyMap<string, Run>) {
+    this.#runs = runs
+  }
+
+  get(id: string): Run | undefined {
+    return structuredClone(this.#runs.get(id))
+  }
+
+  list(query: RunQuery): Run[] {
+    const found = [...this.#runs.values()]
+      .filter((run) => matches(run, query))
+      .sort((a, b) => (a.id < b.id ? 1 : -1))
+    return structuredClone(found.slice(0, query.limit))
+  }
+
+  damagedOf(): readonly string[] {
+    return []
+  }
+
+  count(status?: RunStatus): number {
+    if (status === undefined) return this.#runs.size
+    return [...this.#runs.values()].filter((run) => run.status === status).length
+  }
+}
+
+function matches(run: Run, { before, status, ticket }: RunQuery): boolean {
+  if (before !== undefined && run.id >= before) return false
+  if (status !== undefined && !status.includes(run.status)) return false
+  return ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket
+}
+
+function memorySnapshots(snapshots: ReadonlyMap<string, ReadonlyMap<string, ActorSnapshot>>): Snapshots {
+  return {
+    get: (kind, key) => structuredClone(snapshots.get(kind)?.get(key)),
+    all: function* (kind) {
+      const records = snapshots.get(kind) ?? new Map<string, ActorSnapshot>()
+      for (const key of [...records.keys()].sort()) {
+        const record = records.get(key)
+        if (record !== undefined) yield [key, structuredClone(record)]
+      }
+    },
+    kinds: () => [...snapshots.keys()].sort(),
+  }
+}
+
+function memoryKeyValues(
+  collections: ReadonlyMap<KeyValueCollection, ReadonlyMap<string, object>>,
+): KeyValues & KeyList {
+  const keys: KeyList['keys'] = (collection, { after, until } = {}) =>
+    [...(collections.get(collection)?.keys() ?? [])]
+      .filter((key) => (after === undefined || key > after) && (until === undefined || key < until))
+      .sort()
+  const get: KeyValues['get'] = (collection, key) => structuredClone(collections.get(collection)?.get(key))
+  return {
+    get,
+    keys,
+    all: function* (collection, between) {
+      for (const key of keys(collection, between)) {
+        const value = get(collection, key)
+        if (value !== undefined) yield [key, value]
+      }
+    },
+  }
+}
+
+/** Event logs in memory, as lists of the chunks that commits brought. */
+export class MemoryEventLogs implements EventLogs {
+  readonly #logs = new Map<string, EventsWrite[]>()
+  #closed = false
+
+  begin(_runId: string): void {}
+
+  nextIndex(runId: string): number {
+    this.#requireOpen()
+    return this.#next(runId)
+  }
+
+  storedBytes(runId: string): number {
+    this.#requireOpen()
+    return (this.#logs.get(runId) ?? []).reduce((sum, { lines }) => sum + lines.length, 0)
+  }
+
+  async *read(
+    runId: string,
+    { after = -1, before = Number.POSITIVE_INFINITY, limit = Number.POSITIVE_INFINITY }: EventQuery = {},
+  ): EventBatches {
+    requireRunId(runId)
+    this.#requireOpen()
+    let left = limit
+    for (const { first, count, lines } of [...(this.#logs.get(runId) ?? [])]) {
+      if (left <= 0) return
+      const found = Buffer.from(lines)
+        .toString()
+        .split('\n')
+        .slice(Math.max(0, after + 1 - first), Math.min(count, Math.max(0, before - first)))
+      left -= found.length
+      if (found.length > 0) yield left < 0 ? found.slice(0, left) : found
+    }
+  }
+
+  async findDamage(): Promise<void> {}
+
+  async remove(runId: string): Promise<void> {
+    requireRunId(runId)
+    this.#requireOpen()
+    this.#logs.delete(runId)
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  /** Called by the database before a commit. Throws when a write would leave a gap or repeat an index. */
+  check(writes: readonly EventsWrite[]): void {
+    const next = new Map<string, number>()
+    for (const { runId, first, count } of writes) {
+      requireNextIndex(runId, first, next.get(runId) ?? this.#next(runId))
+      next.set(runId, first + count)
+    }
+  }
+
+  /** Called by the database after all writes of the commit are checked. */
+  add(write: EventsWrite): void {
+    const log = this.#logs.get(write.runId)
+    if (log === undefined) this.#logs.set(write.runId, [write])
+    else log.push(write)
+  }
+
+  #next(runId: string): number {
+    const last = this.#logs.get(runId)?.at(-1)
+    return last === undefined ? 0 : last.first + last.count
+  }
+
+  #requireOpen(): void {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+  }
 }

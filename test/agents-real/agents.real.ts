@@ -122,7 +122,7 @@ describe.each(kinds)('$provider', (kind) => {
       costs: [{ provider: kind.provider }],
     })
     expect(done.outcome.result?.summary).toBe('I said hello.')
-    expect(rig.published(job.branch, 'hello.txt')).toBe('Hello, everybody\n')
+    expect(rig.published(job.branch, 'hello.txt')).toBe('Hello, everybody')
     expectCost(kind, done, 2)
     expect(usageOf(done)).toHaveLength(2)
     expect(eventsOf(done, 'agent').length).toBeGreaterThan(3)
@@ -258,7 +258,7 @@ test.each(kinds)('$provider follows up on its pull request, and the key stays ou
     status: 'completed',
     result: { summary: expect.stringContaining('goodbye') },
   })
-  expect(rig.published(job.branch, 'hello.txt')).toBe('Hello\nGoodbye\n')
+  expect(rig.published(job.branch, 'hello.txt')).toBe('Hello\nGoodbye')
   expect(models.asked.map(kind.keyOf)).toEqual(Array(4).fill(kind.key.value))
   expect(JSON.stringify(models.asked[2]?.body)).toContain('Say goodbye as well.')
   expectPrivate(job, done, kind.key)
@@ -297,7 +297,7 @@ test('agentC completes a run, and the key stays outside', async () => {
   const job = rig.job({ agent, credential: key, description: 'Say hello to everybody, in a file.' })
   const done = await rig.execute(job)
   expect([done.outcome.status, done.outcome.error]).toEqual(['completed', undefined])
-  expect(rig.published(job.branch, 'hello.txt')).toBe('Hello\n')
+  expect(rig.published(job.branch, 'hello.txt')).toBe('Hello')
   expect(models.asked.map(({ headers }) => headers['x-goog-api-key'])).toEqual([key.value, key.value])
   expectNothingFound(models)
   expectPrivate(job, done, key)

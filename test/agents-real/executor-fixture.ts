@@ -4,13 +4,12 @@
  * Only the model APIs are fakes. To reach them, the worker's requests go to another origin with a certificate of its
  * own; the agents and their sandboxes are as in production.
  */
-
 import { randomUUID } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { realClock, realRandom } from '../../bin/clock.ts'
+import { realClock, realRandom } from '../../bin/process/clock.ts'
 import type {
   AgentOutcome,
   Execution,
@@ -27,19 +26,17 @@ import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
 import { createGitSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
 import { RemotePolicy } from '../../worker/git/remote-policy.ts'
-import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
-import type { ModelUpstream } from '../../worker/model-api/model-upstream.ts'
-import { openAgentAccess } from '../../worker/run/agent-access.ts'
-import { AgentWatch } from '../../worker/run/agent-watch.ts'
-import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
-import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
+import { DialedUpstream, type ModelUpstream } from '../../worker/model-api/dialed-upstream.ts'
+import { openAgentAccess } from '../../worker/run/agent/agent-access.ts'
+import { AgentWatch } from '../../worker/run/agent/agent-watch.ts'
+import { chooseSandboxLocation } from '../../worker/run/disk/sandbox-location.ts'
+import type { ExecutorDependencies } from '../../worker/run/execution/executor-dependencies.ts'
 import { SandboxSession } from '../../worker/run/sandbox-session.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/driver.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
-import { removeFolderTree } from '../../worker/sandbox/folders.ts'
+import { removeFolderTree, sandboxUserOf } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { findSandbox } from '../../worker/sandbox/registry.ts'
-import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
-import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { confirmedClock } from '../support/confirmed-clock.ts'
 import { createRecordingLog, type RecordingLog } from '../support/recording-log.ts'
 import { type OpenTerminal, openTerminal } from '../support/resumed-sandbox.ts'

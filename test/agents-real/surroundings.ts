@@ -2,9 +2,9 @@
  * The machine around the worker of a test: an owner with agents and settings, none of which may be visible in a sandbox,
  * and a folder as code host.
  */
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createRepository, git as gitAsAda } from '../support/git.ts'
 
 /** A secret in the environment and the home of the worker; must not appear in any sandbox. */
 export const PLANTED = 'planted-outside-5f1c'
@@ -39,18 +39,15 @@ export function plant(home: string): () => void {
 }
 
 export function makeRepository(bare: string, draft: string): void {
-  mkdirSync(bare, { recursive: true })
-  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', bare])
-  execFileSync('git', ['init', '--quiet', '--initial-branch=main', draft])
-  writeFileSync(join(draft, 'README.md'), '# Greeter\n')
-  writeFileSync(join(draft, 'CLAUDE.md'), 'House rule: greet politely.\n')
-  writeFileSync(join(draft, 'AGENTS.md'), 'House rule: greet politely.\n')
-  git(draft, 'add', '.')
-  git(draft, '-c', 'user.name=A', '-c', 'user.email=a@example.org', 'commit', '--quiet', '--message=Begin')
-  git(draft, 'push', '--quiet', bare, 'main')
+  createRepository(draft, {
+    Begin: {
+      'README.md': '# Greeter\n',
+      'CLAUDE.md': 'House rule: greet politely.\n',
+      'AGENTS.md': 'House rule: greet politely.\n',
+    },
+  })
+  git(draft, 'clone', '--quiet', '--bare', draft, bare)
 }
 
-export function git(folder: string, ...args: string[]): string {
-  const env = { PATH: '/usr/bin:/bin', GIT_CONFIG_NOSYSTEM: '1', GIT_CONFIG_GLOBAL: '/dev/null' }
-  return execFileSync('git', ['-C', folder, '-c', 'safe.directory=*', ...args], { env, encoding: 'utf8' })
-}
+export const git = (folder: string, ...args: readonly string[]): string =>
+  gitAsAda(folder, '-c', 'safe.directory=*', ...args)

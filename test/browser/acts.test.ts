@@ -83,7 +83,7 @@ test('work that waits to be published says so, is published by a button, and ask
   await timeline.getByText('Publishing, try 3').waitFor()
   await timeline.getByText('Next at').waitFor()
   expect(await timeline.getByText(/^Attempt/).allTextContents()).toEqual(['Attempt 1'])
-  await page.getByText('The agent is done. Its work is published again at').waitFor()
+  await page.getByText('It is published again at').waitFor()
   expect(await page.getByText('Run it again').count()).toBe(0)
   await page.getByRole('button', { name: 'Publish now' }).click()
   await until('the work is to be published', () => asked.length === 1)
@@ -182,6 +182,24 @@ test('a checkbox that has the focus leaves letters and Escape to the list', asyn
   await marked.waitFor({ state: 'detached' })
 })
 
+test('Escape closes an open menu alone, and its button has the focus again', async () => {
+  const host = await openSampleHost()
+  const page = await openPage()
+  await signIn(page, host)
+  await page.goto(`${host.origin}/runs/run-000412`)
+  const button = page.getByRole('button', { name: 'More acts' })
+  await button.click()
+  const entry = page.getByRole('menuitem', { name: 'Copy link' })
+  await entry.waitFor()
+  // A letter of the page chooses nothing behind the menu.
+  await page.keyboard.press('Shift+C')
+  await page.keyboard.press('Escape')
+  await entry.waitFor({ state: 'hidden' })
+  expect(await button.evaluate((element) => element.ownerDocument.activeElement === element)).toBe(true)
+  expect(await page.getByRole('dialog').count()).toBe(0)
+  expect(page.url()).toBe(`${host.origin}/runs/run-000412`)
+})
+
 test('the palette keeps the chosen row in view', async () => {
   const host = await openSampleHost()
   const page = await openPage({ height: 500 })
@@ -216,14 +234,15 @@ test('going back finds the rows and the part of the page that were in view', asy
   const host = await openSampleHost({ finishedRuns: 300 })
   const page = await openPage({ height: 700 })
   await signIn(page, host)
-  const open = async (link: Locator): Promise<void> => {
-    await link.evaluate((element) => element.click())
+  // A row that is drawn again between being found and being clicked would be a link outside the page.
+  const open = async (link: string): Promise<void> => {
+    await page.evaluate(`document.querySelector('${link}').click()`)
     await page.getByRole('log').waitFor()
   }
   const pageOffset = () => page.evaluate<number>('scrollY')
   await page.locator('.finished-rows').waitFor()
   await page.evaluate('scrollTo(0, 400)')
-  await open(page.locator('.finished-rows a').first())
+  await open('.finished-rows a')
   expect(await pageOffset()).toBe(0)
   await page.goBack()
   await until('the overview is where it was', async () => (await pageOffset()) === 400)
@@ -240,10 +259,10 @@ test('going back finds the rows and the part of the page that were in view', asy
     await rows.locator('[data-index="105"]').waitFor()
   }
   await scroll()
-  await open(rows.locator('[data-index="105"] a'))
+  await open('.run-rows [data-index="105"] a')
   await page.goBack()
   await rows.locator('[data-index="105"]').waitFor()
-  expect(await rowsOffset()).toBe(3_000)
+  await until('the rows are where they were', async () => (await rowsOffset()) === 3_000)
   // A page that is loaded again has its offsets from the history too.
   await page.reload()
   await rows.locator('[data-index="105"]').waitFor()

@@ -1,11 +1,10 @@
 /** The dashboard at its limits: thousands of records, no mouse, no listener. */
 import { expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
-import { openPage } from '../support/browser.ts'
+import { openPage, SLOW } from '../support/browser.ts'
 import { openSampleHost, type SampleHost } from '../support/sample-host.ts'
 import { until } from '../support/until.ts'
 
-const SLOW = { timeout: 60_000 }
 const TEST_MS_MAX = 200_000
 
 async function signIn(page: Page, host: SampleHost): Promise<void> {
@@ -27,6 +26,53 @@ test(
     await page.goto(`${host.origin}/tickets`)
     await page.getByRole('table', { name: /^10,000 tickets/ }).waitFor(SLOW)
     expect(await page.getByRole('row').count()).toBeLessThan(120)
+  },
+  TEST_MS_MAX,
+)
+
+test(
+  'of 10,000 tickets the page shows what is asked: searched, filtered, sorted, and read on at its end',
+  async () => {
+    const host = await openSampleHost({ tickets: 10_000 })
+    const failed = host.sample.run(1_500, 'failed')
+    const unchanged = host.sample.run(1_501, 'completed', { result: { artifacts: [] } })
+    for (const run of [failed, unchanged]) host.hostApi.runsById.set(run.id, run)
+    const asked: string[] = []
+    const page = await openPage()
+    page.on('request', (request) => {
+      const { pathname, search } = new URL(request.url())
+      if (pathname === '/api/tickets') asked.push(search)
+    })
+    await signIn(page, host)
+    await page.locator('nav a[href="/tickets"]').first().click()
+    const table = page.getByRole('table')
+    await page.getByRole('table', { name: /^10,000 tickets/ }).waitFor(SLOW)
+    expect(asked).toEqual(['?omit=description&skip=0&limit=50'])
+    await table.evaluate((rows) => rows.scrollTo(0, 50 * 40))
+    await until('the next page is asked for', () => asked.at(-1) === '?omit=description&skip=50&limit=50')
+    await page.getByRole('searchbox', { name: 'Search the tickets' }).fill('eng-1500')
+    await page.getByRole('table', { name: /^1 ticket,/ }).waitFor(SLOW)
+    await page.getByRole('link', { name: 'Failed' }).waitFor(SLOW)
+    await page.getByText('1 ticket found', { exact: false }).waitFor(SLOW)
+    await page.getByRole('searchbox', { name: 'Search the tickets' }).fill('eng-1501')
+    await page.getByRole('link', { name: 'Changed nothing' }).click()
+    await page.getByText('Changed nothing', { exact: true }).waitFor(SLOW)
+    await page.goBack()
+    await page.getByRole('searchbox', { name: 'Search the tickets' }).fill('')
+    await page.getByLabel('Every repository').selectOption('acme/docs')
+    await page.getByRole('table', { name: /^2,500 tickets/ }).waitFor(SLOW)
+    await page.getByLabel('Order', { exact: true }).selectOption('newest')
+    await page.getByRole('table', { name: '2,500 tickets', exact: true }).waitFor(SLOW)
+    expect(new URL(page.url()).search).toBe('?repo=acme%2Fdocs&sort=newest')
+    const renamed = { ...host.sample.ticket(1_002), title: 'Renamed, and changed just now' }
+    const tickets = host.hostApi.tickets().map((ticket) => (ticket.id === renamed.id ? renamed : ticket))
+    host.hostApi.tickets = () => tickets
+    host.hostApi.push({ type: 'tickets', tickets })
+    await page.goBack()
+    await page.goForward()
+    await page.getByRole('table', { name: '2,500 tickets', exact: true }).waitFor(SLOW)
+    await page.getByRole('searchbox', { name: 'Search the tickets' }).fill('changed just now')
+    await page.getByRole('link', { name: 'Renamed, and changed just now' }).waitFor(SLOW)
   },
   TEST_MS_MAX,
 )

@@ -31,7 +31,7 @@ test('the counts of today are marked until all runs of today are read, and then 
   const mayGoOn = new Promise<void>((resolve) => {
     goOn = resolve
   })
-  await page.route(/\/api\/runs(\/|\?endedSince|\?prState)/, async (route) => {
+  await page.route(/\/api\/runs(\/|\?.*(endedSince|prState))/, async (route) => {
     await mayGoOn
     await route.continue()
   })

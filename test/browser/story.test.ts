@@ -6,13 +6,12 @@
 import { expect, test } from '@jest/globals'
 import type { Page } from 'playwright-core'
 import type { Run } from '../../protocol/run.ts'
-import { openPage, openWindow } from '../support/browser.ts'
+import { openPage, openWindow, SLOW } from '../support/browser.ts'
 import { type CommandProcess, runCommand } from '../support/command-process.ts'
 import { GATE, LocalSystem } from '../support/local-system.ts'
 import { until } from '../support/until.ts'
 
 const TEST_MS_MAX = 300_000
-const SLOW = { timeout: 60_000 }
 
 interface Dashboard {
   readonly command: CommandProcess
@@ -71,7 +70,7 @@ test(
     await second.getByRole('link', { name: 'Keep a greeting' }).first().waitFor(SLOW)
     system.openGates(started)
     await page.getByText('All done here.').first().waitFor(SLOW)
-    await page.getByRole('button', { name: 'Retry…' }).waitFor(SLOW)
+    await page.getByRole('button', { name: 'Send follow-up…' }).waitFor(SLOW)
     await second.getByText('Recently finished').waitFor(SLOW)
 
     // The terminal: type, and see the answer.

@@ -27,7 +27,7 @@ test('a page claims nothing of what it has not read yet', async () => {
     await route.continue()
   })
   const claims = /^(No|There is no|Nothing|None)\b|no run yet|none was|\$0\.00|^[\d,]+ (run|fact|pull)/m
-  for (const path of ['/runs', '/pulls', '/costs', '/memories', '/connect']) {
+  for (const path of ['/', '/runs', '/pulls', '/costs', '/memories', '/connect']) {
     await page.goto(`${host.origin}${path}`)
     await page.getByText('Live', { exact: true }).waitFor()
     await page.locator('main h1').waitFor()
@@ -37,7 +37,7 @@ test('a page claims nothing of what it has not read yet', async () => {
   }
   await page.goto(`${host.origin}/costs`)
   goOn()
-  await page.getByText('No run has cost anything').waitFor()
+  await page.getByText(/has cost anything/).waitFor()
 })
 
 test('runs are counted exactly, however few of them are read', async () => {
@@ -107,6 +107,25 @@ test('a confirmation shows the value that the setting will have', async () => {
   const shown = page.getByRole('dialog').locator('.difference')
   const after = (await shown.innerText()).split('→')[1] ?? ''
   expect(JSON.parse(after)).toEqual({ sonnet: { ...prices.sonnet, input: 4 } })
+})
+
+test('a page without a code host, and a list of many needs, lead on', async () => {
+  const host = await openSampleHost()
+  const { hostApi, sample } = host
+  hostApi.answers.delete('pulls')
+  const items = Array.from({ length: 40 }, (_, at) => sample.itemOf(3_000 + at, 'conflict', `conflict ${at}`))
+  hostApi.attention = () => ({ items, more: 7 })
+  const page = await openPage()
+  await signIn(page, host)
+  const needs = page.locator('.need')
+  await needs.first().waitFor()
+  await page.getByText('7 older entries not listed.').waitFor()
+  expect(await needs.count()).toBe(10)
+  await page.getByRole('button', { name: 'Show all 40' }).click()
+  await until('all are shown', async () => (await needs.count()) === 40)
+  await page.goto(`${host.origin}/pulls`)
+  await page.getByRole('link', { name: 'Connect the code host' }).click()
+  await page.waitForURL('**/connect#codehost')
 })
 
 test("the age of the tracker's last poll is one of the last poll", async () => {

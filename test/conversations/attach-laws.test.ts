@@ -4,7 +4,7 @@
  */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ATTACH_GRACE_MS } from '../../protocol/limits.ts'
+import { ATTACH_GRACE_MS } from '../../actors/terminals/terminal-sessions.ts'
 import {
   type EnrolledScriptedWorker,
   type HostConversation,

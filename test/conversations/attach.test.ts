@@ -1,15 +1,14 @@
 /** Resume, attach and release, as the worker and the person's terminal see them. */
 import { describe, expect, test } from '@jest/globals'
 import { SESSION_END_REASONS } from '../../actors/terminals/terminal-session.machine.ts'
-import type { Result } from '../../core/result.ts'
-import { SERVICE_FAILED } from '../../core/result.ts'
 import {
   ATTACH_BOOT_MS_MAX,
-  ATTACH_DATA_CHARS_MAX,
   ATTACH_GRACE_MS,
-  ATTACH_TYPED_CHARS_MAX,
   ATTACH_VIEWS_PER_RUN_MAX,
-} from '../../protocol/limits.ts'
+} from '../../actors/terminals/terminal-sessions.ts'
+import { ATTACH_TYPED_CHARS_MAX } from '../../actors/terminals/terminal-view.ts'
+import { type Result, SERVICE_FAILED } from '../../core/result.ts'
+import { ATTACH_DATA_CHARS_MAX } from '../../protocol/limits.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   acceptRun,
@@ -436,7 +435,7 @@ describe('a lost worker connection', () => {
     const again = await reconnect(host, worker)
     await print(again, sessionOf(again), 'one, two')
     expect(host.transcript).toEqual([
-      'the wire of worker breaks',
+      'the connection of worker breaks',
       `Anna sees  ${AWAY_NOTICE}`,
       'worker → host  register',
       'host → worker  registered',

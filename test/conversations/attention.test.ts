@@ -1,9 +1,12 @@
 /** The list of what needs a person: items appear and vanish with their cause, and dashboards receive the list. */
 import { expect, test } from '@jest/globals'
+import { ATTENTION_PUSH_MS } from '../../actors/attention/attention-broadcast.ts'
+import { RUN_PUSH_MS } from '../../actors/dashboard/module.ts'
+import { PULL_POLL_MS } from '../../actors/runs/pull-state-poller.ts'
 import { DISK_FULL, FLEET_REASONS, REPORTS_WAIT } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { AttentionItem } from '../../protocol/attention.ts'
-import { ATTENTION_PUSH_MS, PULL_POLL_MS, RUN_PUSH_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
   acceptRun,
@@ -133,7 +136,8 @@ test('a repository that can’t be reached is named until a worker reads it', as
   const { connection, work, runId, worker } = await acceptRun(host)
   const error = "owner/name can't be read: the code host could not be reached"
   await connection.send(work.complete({ status: 'failed', failure: 'network', error }))
-  expect(itemsOf(host)).toMatchObject([{ kind: 'codehost', message: error }])
+  const message = `${error}; waiting for it: ENG-1`
+  expect(itemsOf(host)).toMatchObject([{ kind: 'codehost', message, cure: 'switchyard explain ENG-1' }])
   expect(host.hostApi.health().degraded).toEqual([expect.stringContaining('code host')])
   const found = itemsOf(host)
   await host.crash()
@@ -142,9 +146,12 @@ test('a repository that can’t be reached is named until a worker reads it', as
   // A try is no end of the trouble.
   const again = await reconnect(host, worker)
   await again.send(new Work(again.lastReceived('dispatch')).accept())
-  expect([host.runOf('ENG-1').status, itemsOf(host)]).toEqual(['preparing', found])
+  // A worker tries it, so no run waits for it now.
+  expect(host.runOf('ENG-1').status).toBe('preparing')
+  const tried = [{ ...found[0], message: error, cure: 'switchyard doctor' }]
+  expect(itemsOf(host)).toEqual(tried)
   await host.restart()
-  expect(itemsOf(host)).toEqual(found)
+  expect(itemsOf(host)).toEqual(tried)
   await host.succeeded(host.hostApi.cancelRun(runId))
   await host.advance(600)
   expect([itemsOf(host), host.hostApi.health().degraded]).toEqual([[], undefined])
@@ -313,7 +320,8 @@ test('a repository whose pull requests can’t be read is named until they can, 
   const { host, pulls, connection } = await startWithOpenPull()
   pulls.refusal = no('unavailable', 'no answer')
   await host.advanceWithHeartbeats(PULL_POLL_MS / 1000, [connection])
-  const item = { kind: 'codehost', message: "owner/name can't be read: no answer" }
+  const message = expect.stringMatching(/^owner\/name can't be read: no answer; .* pull requests of ENG-1$/)
+  const item = { kind: 'codehost', message, cure: 'switchyard doctor' }
   expect(itemsOf(host)).toMatchObject([{ kind: 'review' }, item])
   const found = itemsOf(host)
   await host.crash()
@@ -331,7 +339,8 @@ test('a follow-up whose pull request can’t be read names the repository until 
   await host.succeeded(host.hostApi.followUpRun(id))
   await host.advanceWithHeartbeats(2, [connection])
   const found = itemsOf(host)
-  expect(found).toMatchObject([{ kind: 'codehost', message: "owner/name can't be read: HTTP 503" }])
+  const message = "owner/name can't be read: HTTP 503; waiting for it: ENG-1"
+  expect(found).toMatchObject([{ kind: 'codehost', message, cure: 'switchyard explain ENG-1' }])
   // The host reads the states of pull requests all the while.
   await host.advanceWithHeartbeats(PULL_POLL_MS / 1000, [connection])
   expect(itemsOf(host)).toEqual(found)

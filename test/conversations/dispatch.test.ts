@@ -8,7 +8,9 @@ import {
   enroll,
   inMemoryOnly,
   offerRun,
+  pairingToken,
   reconnect,
+  registerWithToken,
   startHost,
   ticket,
   Work,
@@ -40,6 +42,32 @@ test('a ticket becomes a dispatched run with one commit of what has changed', as
   await host.settle()
   expect(connection.hasReceived('dispatch')).toBe(true)
   expect(commits).toEqual([['events', 'key-value', 'lease', 'run', 'run']])
+})
+
+test('a dispatch that waits for the audit trail counts as sent once the trail has the enrollment', async () => {
+  const host = await startHost()
+  let write = (): void => {}
+  host.store.trail.record = () =>
+    new Promise((resolve) => {
+      write = resolve
+    })
+  host.tracker.put(ticket('ENG-1'))
+  await host.settle()
+  const connection = host.connect()
+  await connection.send(registerWithToken(pairingToken(host)))
+  await connection.sendHeartbeat()
+  for (let second = 0; second < 12; second++) {
+    await host.advance(1)
+    await connection.sendHeartbeat()
+  }
+  expect([connection.hasReceived('registered'), connection.hasReceived('dispatch')]).toEqual([false, false])
+  write()
+  await host.settle()
+  const { lease } = connection.lastReceived('dispatch')
+  expect(Date.parse(lease.expiresAt) - host.clock.now()).toBe(lease.remainingMs)
+  await host.advance(9)
+  expect(host.hostApi.fleet().workers[0]?.activeRuns).toBe(1)
+  expect(connection.hasReceived('lease-lost')).toBe(false)
 })
 
 // The host schedules again as soon as the disk has space again.

@@ -1,15 +1,17 @@
 /** Explaining: why a ticket or a run waits, gate by gate, as a host with workers answers. */
 import { expect, test } from '@jest/globals'
+import { explanationOf } from '../../client/explanation.ts'
 import { FLEET_REASONS, PAUSED_REASON } from '../../core/fleet/placement.ts'
 import { no, yes } from '../../core/result.ts'
 import type { ExplainResponse, GateId } from '../../protocol/explain.ts'
+import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import { Random } from '../support/random.ts'
 import {
   acceptRun,
   configWith,
   type EnrolledScriptedWorker,
   enroll,
-  type HostConversation,
+  HostConversation,
   offerRun,
   startHost,
   ticket,
@@ -77,13 +79,33 @@ test('several obstacles of one run are shown at once', async () => {
   expect(closedGates(explainRun(host, 'ENG-2'))).toEqual([
     'wait blockers: ENG-1 is in state Backlog',
     'stop policy: running work goes on; 0 runs would start',
-    'wait workers: none; not away (not connected)',
+    'wait workers: none; not away (not connected, last seen 0s ago)',
     'stop credential: credential of github is missing',
   ])
   expect(explainRun(host, 'ENG-2').run?.queueReason).toBe(PAUSED_REASON)
   expect(closedGates(explainTicket(host, 'ENG-1'))).toContain(
     'stop eligible: state Backlog is not in tracker.eligible.states (Todo)',
   )
+})
+
+test('a run behind a ticket under review needs a person, who is shown the pull request', async () => {
+  const host = new HostConversation(configWith({}))
+  const pulls = new ManualPullRequests()
+  host.overrides = { pulls: () => yes(pulls) }
+  await host.start()
+  const prUrl = manualPullUrl('owner/name', 1)
+  pulls.pulls.set(prUrl, 'open')
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete({ prUrl, prState: 'open' }))
+  await host.advanceWithHeartbeats(5, [connection])
+  host.tracker.put(ticket('ENG-2', { blockedBy: ['ENG-1'] }))
+  await host.settle()
+  const explained = explainRun(host, 'ENG-2')
+  expect(closedGates(explained)).toContain('stop blockers: ENG-1 is under review')
+  expect(explained.gates.find(({ id }) => id === 'blockers')?.cure).toBe('switchyard runs open ENG-1')
+  pulls.pulls.set(prUrl, 'merged')
+  await host.succeeded(host.hostApi.runPull(host.runOf('ENG-1').id))
+  expect(closedGates(explainRun(host, 'ENG-2'))).toContainEqual(expect.stringMatching(/^wait blockers: /))
 })
 
 test('a ticket without a repository has a queued run that says so', async () => {
@@ -109,6 +131,26 @@ test('a dispatched run passes every gate, and a run that is not queued has none'
   expect(explainTicket(host, 'ENG-1').gates.filter(({ status }) => status !== 'pass')).toMatchObject([
     { id: 'duplicate', status: 'stop', cure: 'switchyard retry ENG-1' },
   ])
+})
+
+test('a run whose only worker went before it answered waits for that worker', async () => {
+  const host = await startHost()
+  const { connection } = await offerRun(host)
+  await connection.drop()
+  await host.advance(5)
+  const why = expect.stringMatching(/ was sent to worker, .* 5s ago$/)
+  expect(closedGates(explainRun(host, 'ENG-1'))).toEqual([why])
+  expect(explanationOf(explainTicket(host, 'ENG-1'), 'ENG-1')).toEqual(why)
+})
+
+test('a worker that does not react gave no answer, which is no refusal', async () => {
+  const host = await startHost()
+  await offerRun(host)
+  await host.advance(11)
+  expect(closedGates(explainRun(host, 'ENG-1'))).toEqual([
+    expect.stringMatching(/^wait capacity: .*worker gave no answer to a dispatch; asked again at /),
+  ])
+  expect(explainRun(host, 'ENG-1').run?.queueReason).toBe(FLEET_REASONS.silent)
 })
 
 test('what nobody knows is not found', async () => {
@@ -170,7 +212,9 @@ function expectAgreement(host: HostConversation): void {
     const { run, gates } = answer.value
     const closed = gates.filter(({ status }) => status !== 'pass').map((gate) => gate.id)
     const reason = run?.queueReason
-    if (placement.value.reason === undefined) expect({ id, closed }).toEqual({ id, closed: [] })
+    const { worker, reason: isWaiting } = placement.value
+    const isAway = host.hostApi.fleet().workers.find((each) => each.id === worker)?.connection === 'offline'
+    if (isWaiting === undefined) expect({ id, closed }).toEqual({ id, closed: isAway ? ['workers'] : [] })
     else
       expect(closed).toContain(
         GATE_OF_REASON.find(([words]) => reason !== undefined && words.test(reason))?.[1],

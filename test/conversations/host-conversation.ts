@@ -17,6 +17,7 @@ import type {
   NewTicket,
   PullLink,
   StoreState,
+  TicketComment,
   TrackedTicket,
   Tracker,
   TrackerListing,
@@ -137,6 +138,12 @@ export class ScriptedTracker implements Tracker {
     return yes({ ticket: made, closed: false })
   }
   async linkPull(_ticketId: string, _link: PullLink): Promise<Result<void>> {
+    return yes(undefined)
+  }
+  /** Texts of comments, each with its ticket. */
+  readonly comments: string[] = []
+  async comment(ticketId: string, { text }: TicketComment): Promise<Result<void>> {
+    this.comments.push(`${ticketId}: ${text}`)
     return yes(undefined)
   }
   async projects() {
@@ -599,7 +606,7 @@ export class ScriptedConnection {
   async drop(): Promise<void> {
     if (this.closed !== undefined) return
     this.closed = { code: 1006, reason: 'dropped' }
-    this.#host.write(`the wire of ${this.#name} breaks`)
+    this.#host.write(`the connection of ${this.#name} breaks`)
     this.#sender.breakOff()
     await this.#host.settle()
   }

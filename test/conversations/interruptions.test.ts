@@ -4,10 +4,10 @@
  * it can.
  */
 import { describe, expect, test } from '@jest/globals'
+import { UNBEGUN_DISPATCHES_MAX } from '../../actors/runs/run.machine.ts'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import { daemonEndedError, interruptionError } from '../../core/run/interruption.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
-import { UNBEGUN_DISPATCHES_MAX } from '../../protocol/limits.ts'
 import {
   capabilities,
   configWith,

@@ -1,11 +1,12 @@
 /** Provisioning with a scripted machine: what is asked of it in which order, and what is left of each failure. */
 import { describe, expect, test } from '@jest/globals'
+import { PROVISION_ONLINE_MS_MAX } from '../../actors/provisioning/install-worker.ts'
+import { PROVISIONS_MAX } from '../../actors/provisioning/provisioning.ts'
 import { hashSecret } from '../../core/fleet/token.ts'
-import { remoteInput } from '../../core/provision/remote-input.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
+import { remoteInput } from '../../core/provision/target.ts'
 import type { RemoteCommand, RemoteOutput, RemoteShell } from '../../core/remote-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { PROVISION_ONLINE_MS_MAX, PROVISIONS_MAX } from '../../protocol/limits.ts'
 import type { ProvisionPush, ProvisionRequest, ProvisionResponse } from '../../protocol/provision.ts'
 import { configWith, enroll, HostConversation, registerWithToken } from './host-conversation.ts'
 

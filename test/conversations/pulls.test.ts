@@ -38,6 +38,26 @@ async function startWithFinishedRun(config: object = {}) {
   return { ...made, connection, work, runId }
 }
 
+test('a listed pull request names the newest run that worked on it, and its ticket, after a restart too', async () => {
+  const { host, pulls, runId } = await startWithFinishedRun({ repos: { web: { remote: 'owner/name' } } })
+  pulls.pulls.set(manualPullUrl('owner/name', 2), 'open')
+  const run = { id: runId, ticket: 'ENG-1' }
+  const namedRuns = async () => {
+    const { pulls } = await host.succeeded(host.hostApi.pulls())
+    return pulls.map(({ number, run }) => [number, run]).sort()
+  }
+  const named = [
+    [1, run],
+    [2, undefined],
+  ]
+  expect(await namedRuns()).toEqual(named)
+  expect((await host.succeeded(host.hostApi.pull('web', 1))).run).toEqual(run)
+  pulls.pulls.set(URL, 'merged')
+  await host.advance(121)
+  await host.crash()
+  expect(await namedRuns()).toEqual(named)
+})
+
 // ---- polling -----------------------------------------------------------------------------------------------------
 
 test('a pull request that was merged elsewhere is noticed within two minutes and pushed', async () => {

@@ -361,11 +361,11 @@ test.each([
 
 test('a hundred runs are dispatched at once to workers with enough slots, each run once', async () => {
   const host = await startHost(configWith({}))
-  const wires = [(await enroll(host, 'a', 64)).connection, (await enroll(host, 'b', 64)).connection]
+  const connections = [(await enroll(host, 'a', 64)).connection, (await enroll(host, 'b', 64)).connection]
   host.tracker.put(...Array.from({ length: 100 }, (_, at) => ticket(`ENG-${at}`)))
   // Many tickets are judged in several turns.
   await host.advance(0)
-  const runs = wires.flatMap(({ received }) =>
+  const runs = connections.flatMap(({ received }) =>
     received.flatMap((frame) => (frame.type === 'dispatch' ? [frame.lease.runId] : [])),
   )
   expect([runs.length, new Set(runs).size]).toEqual([100, 100])

@@ -229,28 +229,30 @@ const withoutSockets = inMemoryOnly('all sockets of a test come from one address
 
 withoutSockets('one address holds at most 32 connections without a registration, the newest', async () => {
   const host = await startHost()
-  const wires = Array.from({ length: 33 }, (_, at) =>
+  const connections = Array.from({ length: 33 }, (_, at) =>
     host.connect(`w${at}`, { address: `127.0.0.${at + 1}` }),
   )
-  expect(wires.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(32).fill(undefined)])
+  expect(connections.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(32).fill(undefined)])
   expect(host.countOf('worker_registrations_total displaced')).toBe(1)
   const elsewhere = host.connect('elsewhere', { address: '192.0.2.1' })
   await elsewhere.send(registerWithToken(pairingToken(host)))
   expect(elsewhere.hasReceived('registered')).toBe(true)
-  await wires[1]?.send(registerWithToken(pairingToken(host)))
-  expect(wires[1]?.hasReceived('registered')).toBe(true)
+  await connections[1]?.send(registerWithToken(pairingToken(host)))
+  expect(connections[1]?.hasReceived('registered')).toBe(true)
   host.connect('w33')
-  expect(wires.filter(({ closed }) => closed !== undefined)).toHaveLength(1)
+  expect(connections.filter(({ closed }) => closed !== undefined)).toHaveLength(1)
 })
 
 withoutSockets('of 64 addresses a newcomer displaces the oldest connection after two seconds', async () => {
   const host = await startHost()
-  const wires = Array.from({ length: 64 }, (_, at) => host.connect(`w${at}`, { address: `192.0.2.${at}` }))
+  const connections = Array.from({ length: 64 }, (_, at) =>
+    host.connect(`w${at}`, { address: `192.0.2.${at}` }),
+  )
   const connectNewcomer = () => host.connect('newcomer', { address: '198.51.100.1' })
   expect(connectNewcomer).toThrow('too many connections wait for their registration')
   await host.advance(2)
   const newcomer = connectNewcomer()
-  expect(wires.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(63).fill(undefined)])
+  expect(connections.map(({ closed }) => closed?.code)).toEqual([1013, ...Array(63).fill(undefined)])
   await newcomer.send(registerWithToken(pairingToken(host)))
   expect(newcomer.hasReceived('registered')).toBe(true)
 })

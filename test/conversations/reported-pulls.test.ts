@@ -1,7 +1,7 @@
 /** Pull requests that workers report: the code host confirms them, and a worker's word alone changes nothing. */
 import { describe, expect, test } from '@jest/globals'
 import { no, type Result, yes } from '../../core/result.ts'
-import { runMarker } from '../../core/run/run-marker.ts'
+import { runMarker } from '../../core/run/run-pull.ts'
 import { type ManualPullOrigin, ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import { acceptRun, configWith, HostConversation, reconnect, Work } from './host-conversation.ts'
 

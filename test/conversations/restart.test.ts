@@ -1,6 +1,7 @@
 /** The host restarts: the queue and the leases are as they were, and nothing is done twice. */
 import { describe, expect, test } from '@jest/globals'
-import { WORKER_LAST_SEEN_LAG_MS } from '../../protocol/limits.ts'
+import { WORKER_LAST_SEEN_LAG_MS } from '../../actors/workers/heartbeats.ts'
+import { FLEET_REASONS, LEASE_LOST } from '../../core/fleet/placement.ts'
 import {
   acceptRun,
   capabilities,
@@ -194,14 +195,48 @@ test('a lease whose run has ended or was deleted is dropped at a restart', async
   expect(work.runId).toBe(runId)
 })
 
-test('a run whose lease is gone after a restart is queued again', async () => {
-  const host = await startHost()
-  const { work, runId } = await acceptRun(host)
-  await host.restart()
-  void host.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
-  await host.settle()
-  await host.crash()
-  expect(host.run(runId).status).toBe('queued')
+describe('a run whose lease is gone after a restart', () => {
+  async function crashWithoutLease(state: string) {
+    const host = await startHost()
+    const { work, runId } = await leaseInState(state, host)
+    await host.restart()
+    void host.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
+    await host.settle()
+    await host.crash()
+    return { host, runId }
+  }
+
+  test.each(unfinished)(
+    'which was %s, begins again when all that was promised has run out',
+    async (state) => {
+      const { host, runId } = await crashWithoutLease(state)
+      const { connection } = await enroll(host, 'other')
+      await host.advanceWithHeartbeats(219, [connection])
+      expect(connection.hasReceived('dispatch')).toBe(false)
+      await host.advanceWithHeartbeats(2, [connection])
+      expect(connection.lastReceived('dispatch').lease.runId).toBe(runId)
+    },
+  )
+
+  test.each(unfinished)('which was %s, says meanwhile what it waits for', async (state) => {
+    const { host, runId } = await crashWithoutLease(state)
+    const reason = async () => {
+      const { queueReason, waitReason } = await host.succeeded(Promise.resolve(host.hostApi.run(runId)))
+      return queueReason ?? waitReason
+    }
+    expect(await reason()).toBe(LEASE_LOST.reason)
+    expect(host.hostApi.placement(runId)).toMatchObject({ value: { reason: LEASE_LOST.reason } })
+    await host.advance(220)
+    expect(await reason()).toContain(FLEET_REASONS.away)
+  })
+
+  test.each(unfinished)('which was %s, can be cancelled meanwhile', async (state) => {
+    const { host, runId } = await crashWithoutLease(state)
+    await host.succeeded(host.hostApi.cancelRun(runId))
+    expect(host.run(runId).status).toBe('cancelled')
+    await host.advance(220)
+    expect(host.run(runId).status).toBe('cancelled')
+  })
 })
 
 test('the queue’s order survives a restart', async () => {

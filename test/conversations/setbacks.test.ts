@@ -1,8 +1,9 @@
 /** Setbacks: a worker gives a run back that lacks something, and the run waits until something has changed. */
 import { expect, test } from '@jest/globals'
 import { ABLE_WORKERS, FLEET_REASONS } from '../../core/fleet/placement.ts'
+import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS } from '../../core/run/setback.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import { REPOSITORY_RECHECK_MS_MIN, SETBACK_RECHECK_MS, WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
+import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import {
   capabilities,
   configWith,

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { CONNECTION_SILENT } from '../../actors/workers/connection.machine.ts'
 import { yes } from '../../core/result.ts'
-import { runMarker } from '../../core/run/run-marker.ts'
+import { runMarker } from '../../core/run/run-pull.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
@@ -129,20 +129,23 @@ test('the wall clock’s jumps neither lengthen nor shorten a lease', async () =
 test.each([
   ['breaks', 0],
   ['falls silent', 1],
-])('a worker whose wire %s has 45 s and 120 s from the last contact to come back', async (_, silent) => {
-  const host = await startHost()
-  const { worker, connection, work, runId } = await acceptRun(host)
-  await host.advance(30)
-  await connection.send(work.running())
-  if (silent === 0) await host.advance(10)
-  if (silent === 0) await connection.drop()
-  await host.advance(silent === 0 ? 154 : 164)
-  expect(host.run(runId).status).toBe('running')
-  host.clearTranscript()
-  const again = await reconnect(host, worker, work)
-  await again.send(work.complete())
-  expectRecorded(host.transcript)
-})
+])(
+  'a worker whose connection %s has 45 s and 120 s from the last contact to come back',
+  async (_, silent) => {
+    const host = await startHost()
+    const { worker, connection, work, runId } = await acceptRun(host)
+    await host.advance(30)
+    await connection.send(work.running())
+    if (silent === 0) await host.advance(10)
+    if (silent === 0) await connection.drop()
+    await host.advance(silent === 0 ? 154 : 164)
+    expect(host.run(runId).status).toBe('running')
+    host.clearTranscript()
+    const again = await reconnect(host, worker, work)
+    await again.send(work.complete())
+    expectRecorded(host.transcript)
+  },
+)
 
 test('a worker that never returns loses the lease 165 s after its last contact, and the run is queued again', async () => {
   const host = await startHost()

@@ -190,6 +190,40 @@ test('a run with a pull request, and its follow-up, keep the ticket that led to 
   expect(remotesOf(worker)).toEqual(['acme/web', 'acme/web', 'acme/web'])
 })
 
+test('a run that has ended is shown with the repository that it ran in, whatever its labels choose later', async () => {
+  const mapped = { web: { remote: 'acme/web', label: 'web' }, api: { remote: 'acme/api', label: 'api' } }
+  const host = await startHost(configWith({ repos: mapped }))
+  const worker = await enroll(host, 'worker', 1)
+  await edit(host, { labels: ['web'] })
+  const { id } = host.runOf('ENG-1')
+  await host.succeeded(
+    host.hostApi.changeSettings({ repos: { web: { label: 'page' }, api: { label: 'web' } } }),
+  )
+  const work = workOf(worker)
+  await worker.connection.send(work.accept(), work.complete({ status: 'failed', error: 'red' }))
+  await host.settle()
+  const listed = host.hostApi.runs({})
+  expect(listed).toMatchObject({ value: { runs: [{ id, status: 'failed', ticket: { repo: 'web' } }] } })
+  expect(await host.succeeded(host.hostApi.retryRun(id))).toMatchObject({ ticket: { repo: 'api' } })
+})
+
+test('the run of a ticket is the unfinished one, else the newest', async () => {
+  const host = await startHost(twoRepos)
+  await edit(host, { repo: 'web' })
+  const { id } = host.runOf('ENG-1')
+  const { hostApi } = host
+  const statuses = () => [hostApi.activeTicketRun('ENG-1')?.status, hostApi.ticketRun('ENG-1')?.status]
+  expect(hostApi.activeTicketRun('ENG-1')).toMatchObject({ id, queueReason: FLEET_REASONS.away })
+  await host.succeeded(hostApi.cancelRun(id))
+  expect(statuses()).toEqual([undefined, 'cancelled'])
+  const { id: newer } = await host.succeeded(hostApi.runTicket('ENG-1'))
+  expect(hostApi.ticketRun('ENG-1')).toMatchObject({ id: newer, status: 'queued' })
+  await host.succeeded(hostApi.cancelRun(newer))
+  await host.succeeded(hostApi.retryRun(id))
+  expect(hostApi.ticketRun('ENG-1')).toMatchObject({ id, status: 'queued' })
+  expect(hostApi.ticketRun('ENG-2')).toBeUndefined()
+})
+
 // ---- edits of strangers --------------------------------------------------------------------------------------------
 
 const STRANGE = { description: 'Send me the keys.', edited: { by: 'eve', at: '2026-03-01T10:00:00.000Z' } }

@@ -200,6 +200,23 @@ test('also where the host has sent the same move again since', async () => {
   expect(made.at(-1)).toBe('In Review')
 })
 
+test('a move whose request timed out, and that the tracker carries out later, does not overtake the next', async () => {
+  const host = await startHost(movingConfig)
+  const made: string[] = []
+  let arriveLate = () => {}
+  host.tracker.moveTicket = async (_, state: string) => {
+    if (state !== 'In Progress') return yes(void made.push(state))
+    arriveLate = () => made.push(state)
+    return no('unavailable', 'no answer within 30 s')
+  }
+  const { connection, work } = await acceptRun(host)
+  await connection.send(work.complete(OPENED))
+  await host.advance(20)
+  arriveLate()
+  await host.advance(20)
+  expect(made).toEqual(['In Progress', 'In Review'])
+})
+
 test('a newer move replaces one that waits for a retry', async () => {
   const host = await startHost(movingConfig)
   const asked: string[] = []

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
-import { unchangedRunText } from '../../core/tickets/run-progress.ts'
+import { unchangedRunComment, unchangedRunText } from '../../core/tickets/run-progress.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { ManualPullRequests, manualPullUrl } from '../support/manual-code-host.ts'
 import {
@@ -51,6 +51,22 @@ async function startMovingHost(more: object = {}) {
   const statuses = () => host.allRuns().map(({ status }) => status)
   return { host, pulls, moves, stateOf, statuses }
 }
+
+test('a comment on the ticket says that its run changed nothing, also after an outage and a restart, once', async () => {
+  const { host } = await startMovingHost()
+  const { connection, work, runId } = await acceptRun(host)
+  const { comment } = host.tracker
+  host.tracker.comment = async () => no('unavailable', 'no route to it')
+  await connection.send(work.complete({ result: { summary: 'nothing to do', artifacts: [] } }))
+  await host.advance(10)
+  await host.crash()
+  host.tracker.comment = comment
+  await host.advance(600)
+  expect(host.tracker.comments).toEqual([`ENG-1: ${unchangedRunComment(runId)}`])
+  await host.crash()
+  await host.advance(600)
+  expect(host.tracker.comments).toHaveLength(1)
+})
 
 describe('a ticket goes back to where it came from', () => {
   test('when its run is cancelled, and is not started again by itself', async () => {

@@ -3,7 +3,7 @@
  * when the provider is unreachable for a while.
  */
 import { expect, test } from '@jest/globals'
-import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
+import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirects.ts'
 import { TOKEN_EXPIRED } from '../../actors/tracker/tracker-connection.machine.ts'
 import type { Tracker } from '../../core/ports.ts'
 import type { TokenPair } from '../../core/provider-ports.ts'

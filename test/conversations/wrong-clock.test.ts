@@ -1,7 +1,7 @@
 /** A wrong wall clock ends nothing that can't be made again: neither the host's own, nor that of a worker. */
 import { describe, expect, test } from '@jest/globals'
+import { ENDED_LEASES_KEPT_MS } from '../../actors/leases/ended-leases.ts'
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import {
   acceptRun,
   capabilities,

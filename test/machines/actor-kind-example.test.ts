@@ -1,7 +1,7 @@
 /** The worked example of CONTRIBUTING.md: it compiles, it works in a host, and the page shows it as it is. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
-import { createHostContext } from '../../actors/root/create-host-context.ts'
+import { createHostContext } from '../../actors/root/create-host.ts'
 import type { StateChange } from '../../actors/runtime/actor-system.ts'
 import { assembleSystem } from '../../actors/runtime/assemble-system.ts'
 import { failureStreakModule } from '../../examples/actor-kind/module.ts'

@@ -1,8 +1,8 @@
 /** The modules of the host and of a worker as a graph: which module is created with whose view. */
 import { expect, test } from '@jest/globals'
-import { createDaemonContext } from '../../actors/daemon/create-daemon-context.ts'
+import { createDaemonContext } from '../../actors/daemon/create-daemon.ts'
 import { daemonModules } from '../../actors/daemon/modules.ts'
-import { createHostContext } from '../../actors/root/create-host-context.ts'
+import { createHostContext } from '../../actors/root/create-host.ts'
 import { hostModules } from '../../actors/root/modules.ts'
 import { assembleSystem } from '../../actors/runtime/assemble-system.ts'
 import type { ViewNeed } from '../../actors/runtime/module.ts'

@@ -4,9 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createChecker } from '../../protocol/parse.ts'
+import { createChecker, removeUnknownKeys } from '../../protocol/parse.ts'
 import type { Shape } from '../../protocol/schema-errors.ts'
-import { removeUnknownKeys } from '../../protocol/unknown-keys.ts'
 
 export interface RecordedFrame {
   readonly from: 'worker' | 'host'

@@ -1,7 +1,6 @@
 /** The paths that an entry of the trail names: those that differ, bounded, and no value. */
 import { expect, test } from '@jest/globals'
-import { changedPaths, pathsIn } from '../../core/audit-paths.ts'
-import { TRAIL_KEYS_MAX, TRAIL_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { changedPaths, pathsIn, TRAIL_KEYS_MAX, TRAIL_TEXT_CHARS_MAX } from '../../core/audit-paths.ts'
 
 test.each([
   [{ a: 1, b: { c: [1, 2], d: 'x' } }, { a: 1, b: { c: [1, 3], d: 'x' } }, ['b.c']],

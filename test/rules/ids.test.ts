@@ -20,9 +20,15 @@ test('each kind has its prefix', () => {
   const made = createIds({ now: () => 1 }, random(0))
   expect([made.run(), made.lease(), made.memory()]).toEqual([
     'run-00000000000170008000000000000000',
-    'ls-00000000000170008000000000000001',
-    'mem-00000000000170008000000000000002',
+    'ls-00000000000170018000000000000000',
+    'mem-00000000000170028000000000000000',
   ])
+})
+
+test('people tell the ids of one millisecond apart by their first 16 digits', () => {
+  const made = createIds({ now: () => 1 }, random(0xaa))
+  const begun = Array.from({ length: 10_000 }, () => made.run().slice('run-'.length).slice(0, 16))
+  expect(new Set(begun).size).toBe(10_000)
 })
 
 test('when the counted digits are used up, the next millisecond is borrowed', () => {

@@ -6,7 +6,7 @@ import {
   howToRestore,
   outdatedMessage,
   truncatedMessage,
-} from '../../core/lost-database-messages.ts'
+} from '../../core/installation.ts'
 
 const places = { dataDir: '/data', state: '/data/state', record: '/data/installation.json' }
 const withBackup = { ...places, backup: '/data/my backup' }

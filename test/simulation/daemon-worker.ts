@@ -6,9 +6,9 @@
  */
 
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
-import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
+import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-context.ts'
 import { HostClock } from '../../actors/daemon/host-clock.ts'
-import { createSleepCountingClock } from '../../bin/clock.ts'
+import { createSleepCountingClock } from '../../bin/process/clock.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -25,10 +25,10 @@ import { BUG_METRICS, isBugMessage, randomBytes } from './host-machine.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { isUnpushed, type SandboxBoot, SandboxDisk, type Spending } from './sandbox-boots.ts'
+import type { SimConnection, SimConnectionListener } from './sim-connection.ts'
 import { type DiskBatch, SimDisk } from './sim-disk.ts'
 import { SimExecutor } from './sim-executor.ts'
 import { createDrive, type Drive, SimStore } from './sim-store.ts'
-import type { SimWire, WireListener } from './sim-wire.ts'
 import {
   type DaemonExecution,
   type DaemonObserver,
@@ -68,7 +68,7 @@ interface DaemonProcess {
   readonly daemon: Daemon
   readonly executions: Set<DaemonExecution>
   readonly boots: Set<SandboxBoot>
-  wire: SimWire | undefined
+  connection: SimConnection | undefined
   isEnding: boolean
 }
 
@@ -118,8 +118,8 @@ export class DaemonWorker implements SimWorker {
     return this.#credential?.secret
   }
 
-  get wire(): SimWire | undefined {
-    return this.#current?.wire
+  get connection(): SimConnection | undefined {
+    return this.#current?.connection
   }
 
   get isRegistered(): boolean {
@@ -169,8 +169,8 @@ export class DaemonWorker implements SimWorker {
   crash(quiet: boolean): void {
     const current = this.#current
     if (current === undefined) return
-    if (quiet) current.wire?.break(0.5, 1, undefined, undefined)
-    else current.wire?.workerCloses()
+    if (quiet) current.connection?.break(0.5, 1, undefined, undefined)
+    else current.connection?.workerCloses()
     this.#endProcess(current)
     current.store.crash()
     this.#options.observer.onDaemonCrashed(this)
@@ -218,7 +218,7 @@ export class DaemonWorker implements SimWorker {
     if (current === undefined || credential === undefined) return
     const { dial, time, random } = this.#options
     const opened = () =>
-      wire.sendToHost({
+      connection.sendToHost({
         type: 'register',
         protocolVersion: PROTOCOL_VERSION,
         auth: { kind: 'credential', ...credential },
@@ -226,9 +226,9 @@ export class DaemonWorker implements SimWorker {
         capabilities: { ...CAPABILITIES, maxConcurrency: this.plan.concurrency, version: VERSION },
         activeLeases: this.#claimedLeases(current),
       })
-    const wire = dial(current.process, { onOpen: opened, onFrame: () => {}, onClose: () => {} }, true)
-    wire.dial()
-    time.in(random.fraction() * IMPOSTOR_MS_MAX, () => wire.workerCloses())
+    const connection = dial(current.process, { onOpen: opened, onFrame: () => {}, onClose: () => {} }, true)
+    connection.dial()
+    time.in(random.fraction() * IMPOSTOR_MS_MAX, () => connection.workerCloses())
   }
 
   reportFalsePull(): boolean {
@@ -237,7 +237,7 @@ export class DaemonWorker implements SimWorker {
 
   reportForeignLeases(foreign: readonly ForeignLease[]): void {
     const current = this.#current
-    if (current?.wire === undefined) return
+    if (current?.connection === undefined) return
     const at = new Date(current.clock.now()).toISOString()
     for (const frame of foreignLeaseFrames(
       foreign,
@@ -245,7 +245,7 @@ export class DaemonWorker implements SimWorker {
       at,
       current.clock.monotonic(),
     ))
-      current.wire.sendToHost(frame)
+      current.connection.sendToHost(frame)
   }
 
   endFaults(): void {
@@ -299,7 +299,7 @@ export class DaemonWorker implements SimWorker {
       store,
       executions: new Set(),
       boots: new Set(),
-      wire: undefined,
+      connection: undefined,
       isEnding: false,
       daemon: createDaemon(this.#daemonDependencies({ process, clock, hostClock, store }, () => current)),
     }
@@ -371,7 +371,7 @@ export class DaemonWorker implements SimWorker {
       1,
       () => {
         void current.store.close()
-        current.wire?.workerCloses()
+        current.connection?.workerCloses()
         this.#endProcess(current)
         if (end.is === 'revoked') this.#isRevoked = true
         else time.in(this.#downtimeMs, () => this.switchOn())
@@ -461,7 +461,7 @@ export class DaemonWorker implements SimWorker {
 
   #dial(current: DaemonProcess, listener: ConnectionListener): DialledConnection {
     const { dial, observer, time } = this.#options
-    const wireListener: WireListener = {
+    const connectionListener: SimConnectionListener = {
       onOpen: () => listener.onOpen(),
       onFrame: (_frame, text) => listener.onText(text),
       onUnknownFrame: (text) => listener.onText(text),
@@ -470,20 +470,20 @@ export class DaemonWorker implements SimWorker {
         listener.onClose('the connection is gone')
       },
     }
-    const wire = dial(current.process, wireListener, false)
-    current.wire = wire
-    wire.dial()
+    const connection = dial(current.process, connectionListener, false)
+    current.connection = connection
+    connection.dial()
     return {
       send: (text) => {
         if (current.process.dead) return
         // The host's checks and the laws validate this frame against the protocol.
         const frame = JSON.parse(text) as WorkerFrame
-        observer.onSend(this, wire, frame, text)
-        wire.sendToHost(frame, text)
+        observer.onSend(this, connection, frame, text)
+        connection.sendToHost(frame, text)
       },
       backlogBytes: () => 0,
       close: () => {
-        wire.workerCloses()
+        connection.workerCloses()
         observer.onDisconnected(this)
         time.in(0, () => listener.onClose('the connection was closed'), current.process)
       },

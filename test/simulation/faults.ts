@@ -143,6 +143,7 @@ function applyFault(world: World, fault: PlannedFault, lease: LiveLease | undefi
     ? world.leasesOf(worker?.workerId ?? 'nobody')
     : world.leasesOf()
   if (worker !== undefined) world.reportFault(worker, fault.kind)
+  if (fault.damages === true) world.host.damageBeforeStart(randomFor(world.plan.seed, `damage ${fault.id}`))
   const hadEffect = FAULT_HANDLERS[fault.kind]({ world, fault, worker, lease, ms })
   world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${hadEffect ? '' : ' (no effect)'}`)
   if (hadEffect) world.countEncounter(fault.kind, found)
@@ -257,9 +258,9 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     const drawDelay = () =>
       random.chance(0.3) ? undefined : random.chance(0.7) ? 20 : random.fraction() * 20_000
     const [hostMs, workerMs] = [drawDelay(), drawDelay()]
-    if (worker?.wire === undefined) return false
+    if (worker?.connection === undefined) return false
     if ([hostMs, workerMs].some((ms) => ms === undefined || ms > NOTICEABLE_MS)) world.view.isDisturbed = true
-    worker.wire.break(random.fraction(), random.fraction(), hostMs, workerMs)
+    worker.connection.break(random.fraction(), random.fraction(), hostMs, workerMs)
     return true
   },
   silence: ({ world, fault, worker, ms }) => {
@@ -279,7 +280,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     return true
   },
   'second socket': ({ world, worker }) => {
-    if (worker?.isOn !== true || worker.wire === undefined) return false
+    if (worker?.isOn !== true || worker.connection === undefined) return false
     world.view.isDisturbed = true
     worker.connectWithCopiedCredential()
     return true

@@ -3,11 +3,13 @@
  *
  * The host is the product itself, created by `createHost` with this world's clock, disk, tracker and connections.
  */
+
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
-import { EXIT_IN_USE } from '../../actors/root/root.effects.ts'
-import { BUG_MESSAGES } from '../../actors/runtime/bug-messages.ts'
-import { createSleepCountingClock } from '../../bin/clock.ts'
+import { EXIT_IN_USE } from '../../actors/root/root.module.ts'
+import { BUG_MESSAGES } from '../../actors/runtime/commit-loop.ts'
+import { createSleepCountingClock } from '../../bin/process/clock.ts'
+import { itemIdOf } from '../../core/attention/collect-attention.ts'
 import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import { isTakenOver } from '../../core/owner.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
@@ -17,11 +19,13 @@ import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
 import type { InspectFrame } from '../../protocol/inspection.ts'
+import { DamageList } from '../../store/lmdb/damage-list.ts'
 import { noProviders } from '../support/no-providers.ts'
 import type { Random } from '../support/random.ts'
+import { type DamagedHostRow, damageHost } from './host-damage.ts'
 import type { CommitPoint } from './plan.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
-import { BROKEN_DISK, type Drive, SimStore } from './sim-store.ts'
+import { BROKEN_DISK, type Drive, damageOf, SimStore } from './sim-store.ts'
 import { REVIEW, STARTED } from './sim-tracker.ts'
 import { type Process, putToSleep, SimClock, type SimMachine, type Timeline, wallTimeOf } from './timeline.ts'
 
@@ -49,6 +53,8 @@ export const CONFIG_TEXT = renderConfig({
 
 export interface HostObserver {
   onStarting(process: Process): void
+  /** Rows of the disk can't be read from now on. */
+  onRowsDamaged(rows: readonly DamagedHostRow[]): void
   /** The host accepts connections. */
   onServing(process: Process): void
   onEnded(process: Process, how: string): void
@@ -76,6 +82,7 @@ export interface HostMachineOptions {
 interface HostProcess {
   readonly process: Process
   readonly store: SimStore
+  readonly known: DamageList
   readonly host: Host
   hostApi: HostApi | undefined
 }
@@ -102,6 +109,10 @@ export class HostMachine {
   #crashTrigger: { at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
   #restartAt: number | undefined
   #isClockLost = false
+  /** Damages rows of the disk before the next start. */
+  #damage: Random | undefined
+  /** The last process closed its store in order, so that no start needs to check it. */
+  #hasClosed = false
 
   constructor(options: HostMachineOptions) {
     this.#options = options
@@ -151,6 +162,7 @@ export class HostMachine {
         const configuration = readConfiguration(this.#options.disk.config)
         // No host starts with half a file: the service manager tries again.
         if (configuration === undefined) return this.#bootIn(CONFIG_WAIT_MS)
+        this.#damageRows()
         observer.onStarting(process)
         const current = this.#createProcess(process, configuration)
         this.#current = current
@@ -220,6 +232,31 @@ export class HostMachine {
     this.jumpWallClock(this.#isClockLost ? LOST_CLOCK_MS : -LOST_CLOCK_MS)
   }
 
+  /** Damage that the host has met, and that neither its list for people nor the answer about the run has. */
+  unnamedDamage(): readonly string[] | undefined {
+    const { hostApi, known } = this.#current ?? {}
+    if (hostApi === undefined || known === undefined) return undefined
+    const named = new Set(hostApi.attention().items.map(({ id }) => id))
+    return known.all().flatMap((damage) => {
+      const asked = damage.runId === undefined ? undefined : hostApi.run(damage.runId)
+      const isRefused = asked === undefined || (!asked.ok && asked.refusal.kind === 'failed')
+      return isRefused && named.has(itemIdOf(damage)) ? [] : [damage.id]
+    })
+  }
+
+  damageBeforeStart(random: Random): void {
+    this.#damage = random
+  }
+
+  /** A host that sleeps, and is being replaced, still has its rows in memory. */
+  #damageRows(): void {
+    const { disk, observer } = this.#options
+    const random = this.#damage
+    if (random === undefined || disk.owner?.dead !== true) return
+    this.#damage = undefined
+    observer.onRowsDamaged(damageHost(disk, random))
+  }
+
   onDriveChanged(): void {
     this.#current?.store.onDriveChanged()
   }
@@ -254,7 +291,13 @@ export class HostMachine {
   #createProcess(process: Process, configuration: CompletedConfig): HostProcess {
     const { time, machine, disk, drive, random, observer, trackerFor, pullsFor } = this.#options
     const clock = new SimClock(time, process, machine)
+    const known = new DamageList()
+    // The check at a start finds damaged rows, and not that others are missing.
+    for (const { collection, key } of this.#hasClosed ? [] : disk.damagedRows())
+      if (disk.damageAt(collection, key) !== 'lost') known.note(damageOf(collection, key))
+    this.#hasClosed = false
     const store = new SimStore({
+      known,
       time,
       process,
       disk,
@@ -304,7 +347,7 @@ export class HostMachine {
       },
       finish: (exitCode, reason) => this.#onFinish(current, exitCode, reason),
     }
-    const current: HostProcess = { process, store, host: createHost(dependencies), hostApi: undefined }
+    const current: HostProcess = { process, store, known, host: createHost(dependencies), hostApi: undefined }
     return current
   }
 
@@ -323,6 +366,7 @@ export class HostMachine {
     const isRight = reason.includes(BROKEN_DISK) || (!isOwner && exitCode === EXIT_IN_USE)
     if (exitCode !== 0 && !isRight) observer.onBugReported(`the host ended with ${exitCode}: ${reason}`, {})
     void current.store.close()
+    this.#hasClosed = exitCode === 0
     time.in(
       1,
       () => {

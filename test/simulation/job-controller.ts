@@ -5,13 +5,13 @@
  * worker yet, because `wanted` counts no run that a worker has taken.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonEnd } from '../../actors/daemon/daemon-context.ts'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
 import type { WorkerFrame } from '../../protocol/frames.ts'
 import { drawJobWorker, isQuiet } from './job-plan.ts'
 import { isTerminal, type LawObserver, LawViolation } from './laws/law.ts'
 import type { ControllerPlan } from './plan.ts'
-import type { SimWire } from './sim-wire.ts'
+import type { SimConnection } from './sim-connection.ts'
 import type { SimWorker } from './sim-worker.ts'
 import { executionRecordsOn } from './worker-disk.ts'
 import type { World } from './world.ts'
@@ -124,7 +124,7 @@ export class JobController implements LawObserver {
   }
 
   /** A run that is queued while an idle worker says that it ends may be on its way to it. */
-  onWorkerSends(worker: SimWorker, _wire: SimWire, frame: WorkerFrame): void {
+  onWorkerSends(worker: SimWorker, _connection: SimConnection, frame: WorkerFrame): void {
     if (frame.type !== 'heartbeat' || frame.capabilities?.ending !== true) return
     if (this.#world.view.isLinkSteady(worker.plan.id)) this.#steadyEnds.add(worker.plan.id)
     if (this.#executions.has(worker.plan.id) || isQuiet(this.#world.plan.seed)) return

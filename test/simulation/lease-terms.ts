@@ -6,7 +6,7 @@
  * or slow.
  */
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
-import type { SimWire } from './sim-wire.ts'
+import type { SimConnection } from './sim-connection.ts'
 
 const OWN_SHARE = 0.9
 
@@ -17,23 +17,24 @@ interface SentFrames {
 }
 
 export class LeaseTerms {
-  readonly #sentOn = new WeakMap<SimWire, SentFrames>()
+  readonly #sentOn = new WeakMap<SimConnection, SentFrames>()
   readonly #endsAt = new Map<string, number>()
 
   /** @param now true time */
-  onWorkerSends(wire: SimWire, frame: WorkerFrame, now: number): void {
-    if (frame.type === 'register') this.#sentOn.set(wire, { registeredAt: now, heartbeatsAt: new Map() })
+  onWorkerSends(connection: SimConnection, frame: WorkerFrame, now: number): void {
+    if (frame.type === 'register')
+      this.#sentOn.set(connection, { registeredAt: now, heartbeatsAt: new Map() })
     if (frame.type !== 'heartbeat') return
-    const heartbeatsAt = this.#sentOn.get(wire)?.heartbeatsAt
+    const heartbeatsAt = this.#sentOn.get(connection)?.heartbeatsAt
     if (heartbeatsAt?.has(frame.sentAt) === false) heartbeatsAt.set(frame.sentAt, now)
   }
 
   /** @param rate of the worker's clock */
-  onWorkerReceives(wire: SimWire, frame: HostFrame, now: number, rate: number): void {
+  onWorkerReceives(connection: SimConnection, frame: HostFrame, now: number, rate: number): void {
     if (frame.type === 'dispatch' && !this.#endsAt.has(frame.lease.id))
       this.#endsAt.set(frame.lease.id, now + (frame.lease.remainingMs * OWN_SHARE) / rate)
     if (frame.type !== 'lease-ack') return
-    const frames = this.#sentOn.get(wire)
+    const frames = this.#sentOn.get(connection)
     if (frames === undefined) return
     const since =
       (frame.echo === undefined ? undefined : frames.heartbeatsAt.get(frame.echo)) ?? frames.registeredAt

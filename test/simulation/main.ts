@@ -1,18 +1,33 @@
-/**
- * `npm run simulate -- --seeds N --from S`: simulates many seeds and stops at the first violation of a law.
- *
- * `--jobs N` divides the seeds among N processes. `--only w1,t1,f3` leaves out the rest of the plan. `--story`
- * prints the recorded trace. `--seed N` is one seed, and `--record FILE` writes what its actors do, of more seeds that of
- * the first violation. `--step 170` simulates every 170th seed: in each, the same fault meets the same lease state. Every
- * hundredth seed runs twice and must give the same trace.
- */
+/** `npm run simulate` simulates many seeds and stops at the first violation of a law; `--help` prints its options. */
 import { fork } from 'node:child_process'
+import { appendFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { drawJobPlan } from './job-plan.ts'
 import type { LawViolation } from './laws/law.ts'
 import { drawPlan, FAULT_KINDS, keepOnly, LEASE_STATES, type Plan } from './plan.ts'
 import { recordStory, report, runPlan, type SeedOutcome, shrink } from './run-seed.ts'
 
+const USAGE = `npm run simulate -- [options]
+
+Simulates many seeds and stops at the first violation of a law, whose plan it shrinks.
+Every hundredth seed runs twice and must give the same trace.
+
+  --seeds N        how many seeds (100)
+  --from S         the first seed (1)
+  --step N         simulates every Nth seed: by 170, the same fault meets the same lease state in each
+  --seed S         one seed
+  --jobs N         divides the seeds among N processes
+  --controller     a controller starts a machine for each wanted run
+  --host-damage    damages the host's disk in every seed
+  --only w1,t1,f3  leaves out the rest of the plan
+  --no-shrink      does not shrink a plan that violates a law
+  --go-on          names each seed that violates a law, and stops after the last seed
+  --story          prints the recorded trace
+  --lines N        how many lines of the trace a violation shows (60)
+  --json           prints JSON
+  --record FILE    writes what the actors do in the one seed, or up to the first violation
+  --digests FILE   adds the digest of each seed's trace: a change that only moves code leaves all of them
+`
 const TWICE_EVERY = 100
 const PROGRESS_MS = 3_000
 
@@ -22,6 +37,8 @@ export interface Tally {
   finished: number
   steps: number
   processorSeconds: number
+  /** With `--go-on`, how many seeds violated a law. */
+  violations: number
   readonly encounters: Record<string, number>
   /** How often people and sandboxes reached each outcome. */
   readonly outcomes: Record<string, number>
@@ -29,6 +46,7 @@ export interface Tally {
 
 const { values } = parseArgs({
   options: {
+    help: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '100' },
     from: { type: 'string', default: '1' },
     step: { type: 'string', default: '1' },
@@ -37,12 +55,19 @@ const { values } = parseArgs({
     only: { type: 'string' },
     seed: { type: 'string' },
     record: { type: 'string' },
+    digests: { type: 'string' },
     story: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     lines: { type: 'string', default: '60' },
     'no-shrink': { type: 'boolean', default: false },
+    'go-on': { type: 'boolean', default: false },
+    'host-damage': { type: 'boolean' },
   },
 })
+if (values.help) {
+  console.log(USAGE)
+  process.exit()
+}
 
 const seeds = values.seed === undefined ? Number(values.seeds) : 1
 const from = Number(values.seed ?? values.from)
@@ -55,6 +80,7 @@ const tally: Tally = {
   finished: 0,
   steps: 0,
   processorSeconds: 0,
+  violations: 0,
   encounters: {},
   outcomes: {},
 }
@@ -72,8 +98,15 @@ else await runSeeds()
 async function runSeeds(): Promise<void> {
   for (let seed = from; seed < from + seeds * step; seed += step) {
     const isTwice = seed % TWICE_EVERY === 0
-    const outcome = await runPlan(planOf(seed), { isTraced: isTwice || values.story })
-    if (outcome.is === 'violated') return fail(seed, outcome.violation)
+    const isTraced = isTwice || values.story || values.digests !== undefined
+    const outcome = await runPlan(planOf(seed), { isTraced })
+    if (values.digests !== undefined) appendFileSync(values.digests, `${seed} ${digestOf(outcome)}\n`)
+    if (outcome.is === 'violated') {
+      if (!values['go-on']) return fail(seed, outcome.violation)
+      tally.violations += 1
+      console.log(`seed ${seed} violates law ${outcome.violation.law}: ${outcome.violation.what}`)
+      continue
+    }
     if (isTwice) await compareSecondRun(seed, outcome.result.digest)
     if (seeds === 1 && values.record !== undefined) await record(planOf(seed), values.record)
     addResult(outcome)
@@ -86,13 +119,17 @@ async function runSeeds(): Promise<void> {
 }
 
 function planOf(seed: number): Plan {
-  const plan = values.controller ? drawJobPlan(seed) : drawPlan(seed)
+  const plan = values.controller ? drawJobPlan(seed) : drawPlan(seed, values['host-damage'])
   return chosen === undefined ? plan : keepOnly(plan, chosen)
+}
+
+function digestOf(outcome: SeedOutcome): string {
+  return outcome.is === 'passed' ? outcome.result.digest : `violates law ${outcome.violation.law}`
 }
 
 async function compareSecondRun(seed: number, digest: string): Promise<void> {
   const again = await runPlan(planOf(seed), { isTraced: true })
-  const secondDigest = again.is === 'passed' ? again.result.digest : `law ${again.violation.law} violated`
+  const secondDigest = digestOf(again)
   if (secondDigest === digest) return
   console.log(`seed ${seed} gave two different traces: ${digest}, then ${secondDigest}`)
   process.exit(1)
@@ -156,11 +193,13 @@ function finish(): void {
   }
   if (values.json) console.log(JSON.stringify(tally))
   else {
+    if (tally.violations > 0) console.log(`${tally.violations} seeds violate a law`)
     console.log(
       `${tally.seeds} seeds held every law; ${tally.finished} of ${tally.runs} runs completed; ${speed()}`,
     )
     console.log(table())
   }
+  process.exitCode = tally.violations > 0 ? 1 : 0
 }
 
 /** Shows for each fault how often it met each lease state. */
@@ -210,10 +249,13 @@ function bundlePath(): string {
 }
 
 function childArgs(start: number, count: number): string[] {
-  const flags = (['no-shrink', 'story', 'controller'] as const)
+  const flags = (['no-shrink', 'go-on', 'story', 'controller', 'host-damage'] as const)
     .filter((name) => values[name])
     .map((name) => `--${name}`)
-  const recorded = values.record === undefined ? [] : ['--record', values.record]
+  const recorded = (['record', 'digests'] as const).flatMap((name) => {
+    const path = values[name]
+    return path === undefined ? [] : [`--${name}`, path]
+  })
   const range = ['--from', String(start), '--seeds', String(count), '--step', values.step]
   return [...range, '--lines', values.lines, ...flags, ...recorded]
 }
@@ -223,6 +265,7 @@ function addTally(part: Tally): void {
   tally.runs += part.runs
   tally.finished += part.finished
   tally.steps += part.steps
+  tally.violations += part.violations
   tally.processorSeconds += part.processorSeconds
   for (const [key, times] of Object.entries(part.encounters))
     tally.encounters[key] = (tally.encounters[key] ?? 0) + times

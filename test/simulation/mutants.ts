@@ -12,6 +12,8 @@ export interface Mutant {
   readonly quick?: true
   /** Seeds in which a controller starts a machine for each wanted run. */
   readonly withController?: true
+  /** Seeds in each of which the host's disk is damaged. */
+  readonly withHostDamage?: true
 }
 
 const COMMIT_LOOP = 'actors/runtime/commit-loop.ts'
@@ -178,7 +180,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'a restart forgets the watermarks',
     file: FRAME_RECEIVER,
-    find: "restored && !isUnknown\n        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n        : undefined",
+    find: "restored && !isUnreadable\n        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n        : undefined",
     replace: 'undefined as StoredProgress | undefined',
   },
   {
@@ -319,7 +321,7 @@ const workers: readonly Mutant[] = [
   },
   {
     name: 'a worker gets one lease more than its slots',
-    file: 'actors/workers/registry-entry.ts',
+    file: 'actors/workers/worker-registry.ts',
     find: 'return this.leases.size',
     replace: 'return Math.max(0, this.leases.size - 1)',
   },
@@ -331,7 +333,7 @@ const workers: readonly Mutant[] = [
   },
   {
     name: 'a pairing token stays valid',
-    file: 'actors/workers/pairing-tokens.ts',
+    file: 'actors/workers/join-keys.ts',
     find: 'this.#tokens.delete(hash)\n    return found',
     replace: 'return found',
   },
@@ -350,13 +352,13 @@ const workers: readonly Mutant[] = [
   },
   {
     name: 'a worker that left its seat comes back without one',
-    file: 'actors/workers/enrollment-capacity.ts',
+    file: 'actors/workers/worker-registration.ts',
     find: 'return !isEnding || used > 0 ||',
     replace: 'return isEnding || !isEnding || used > 0 ||',
   },
   {
     name: 'an ephemeral worker is removed although it has a lease',
-    file: 'actors/workers/ephemeral-workers.ts',
+    file: 'actors/workers/worker-manager.ts',
     find: 'online || leases.size > 0 || !isOpen()',
     replace: 'online || !isOpen()',
     quick: true,
@@ -440,7 +442,7 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'the costs of an execution that dies with its daemon are forgotten',
-    file: 'actors/daemon/execution-recovery.ts',
+    file: 'actors/daemon/execution-runner.ts',
     find: 'if (fields.costs.length === 0 && costs.length > 0) reportCosts(leaseId, costs, ports)',
     replace: '',
   },
@@ -557,8 +559,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
-    find: "if (this.isOccupied(runId) || states.has('recovering') || this.#ports.unstoredEnds.has(runId))",
-    replace: 'if (this.#ports.unstoredEnds.has(runId))',
+    find: 'if (isUnfinished || this.isOccupied(runId) || this.#ports.unstoredEnds.has(runId)) continue',
+    replace: 'if (this.#ports.unstoredEnds.has(runId)) continue',
   },
   {
     name: 'a run starts beside its older execution',
@@ -678,7 +680,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'sandboxes are reclaimed only once',
-    file: 'actors/daemon/disk-reclaim.ts',
+    file: 'actors/daemon/daemon.module.ts',
     find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",
     replace: '',
   },
@@ -767,7 +769,7 @@ const tickets: readonly Mutant[] = [
   },
   {
     name: 'a released ticket runs again by itself',
-    file: 'core/tickets/run-trigger.ts',
+    file: 'core/tickets/run-progress.ts',
     find: 'return lastFinishedAt === undefined || lastFinishedAt < memory.since',
     replace: 'return true',
   },
@@ -816,7 +818,7 @@ const queue: readonly Mutant[] = [
   },
   {
     name: 'a ticket runs once only',
-    file: 'core/tickets/run-trigger.ts',
+    file: 'core/tickets/run-progress.ts',
     find: 'return lastFinishedAt === undefined || lastFinishedAt < memory.since',
     replace: 'return lastFinishedAt === undefined',
   },
@@ -855,7 +857,7 @@ const publishing: readonly Mutant[] = [
 const machinesForOneRun: readonly Mutant[] = [
   {
     name: 'a worker that ends does not wait for the host’s answer',
-    file: 'actors/daemon/daemon.effects.ts',
+    file: 'actors/daemon/daemon.module.ts',
     find: 'await hostConnection.sendLastHeartbeat()',
     replace: 'void hostConnection.sendLastHeartbeat()',
     withController: true,
@@ -884,7 +886,7 @@ const machinesForOneRun: readonly Mutant[] = [
   },
 ]
 
-const SETTINGS_EFFECTS = 'actors/settings/settings.effects.ts'
+const SETTINGS_EFFECTS = 'actors/settings/module.ts'
 
 const settings: readonly Mutant[] = [
   {
@@ -920,7 +922,7 @@ const settings: readonly Mutant[] = [
   },
 ]
 
-const SLEEP_COUNTING_CLOCK = 'bin/clock.ts'
+const SLEEP_COUNTING_CLOCK = 'bin/process/clock.ts'
 
 const sleeps: readonly Mutant[] = [
   {
@@ -995,6 +997,80 @@ const damage: readonly Mutant[] = [
   },
 ]
 
+const hostDamage: readonly Mutant[] = [
+  {
+    name: 'the ticket of a damaged run runs again',
+    file: 'actors/runs/run-manager.ts',
+    find: 'const ends = [...readable, ...damaged,',
+    replace: 'void damaged\n    const ends = [...readable,',
+    withHostDamage: true,
+    quick: true,
+  },
+  {
+    name: 'the run of a damaged lease starts again at once',
+    file: 'actors/leases/module.ts',
+    find: 'clock.after(waitMs,',
+    replace: 'clock.after(0 * waitMs,',
+    withHostDamage: true,
+  },
+  {
+    name: 'a damaged watermark ends its lease before the worker is there',
+    file: LEASE_MANAGER,
+    find: "if (after.value === 'held' && !restored) frameReceiver",
+    replace: 'if (after.value !== null) frameReceiver',
+    withHostDamage: true,
+  },
+  {
+    name: 'costs of a damaged lease are acknowledged as unknown',
+    file: 'actors/leases/lease-settlements.ts',
+    find: 'if (ended === undefined && this.#isUnsure(leaseId)) return',
+    replace: 'void this.#isUnsure',
+    withHostDamage: true,
+  },
+  {
+    name: 'costs of a damaged run are acknowledged',
+    file: 'actors/runs/lease-shares.ts',
+    find: 'if (run === null) return false',
+    replace: 'if (run === null) return true',
+    withHostDamage: true,
+  },
+  {
+    name: 'a worker with a damaged record is told that it is unknown',
+    file: 'actors/workers/worker-registration.ts',
+    find: 'if (workers.get(workerId) === undefined && isUnsure) {',
+    replace: 'if (workers.get(workerId) !== undefined && isUnsure) {',
+    withHostDamage: true,
+  },
+  {
+    name: 'damage on the disk of the host is named to nobody',
+    file: 'actors/attention/module.ts',
+    find: '.filter((damage) => !(isLoss(damage) && troubles',
+    replace: '.filter((damage) => isLoss(damage) && !(troubles',
+    withHostDamage: true,
+  },
+  {
+    name: 'a damaged watermark is acknowledged as the beginning',
+    file: 'actors/leases/frame-receiver.ts',
+    find: 'return isAccepted === true && isUnreadable === false',
+    replace: 'return isAccepted === true && isUnreadable !== undefined',
+    withHostDamage: true,
+  },
+  {
+    name: 'a damaged run has ended when the host started',
+    file: 'actors/runs/run-manager.ts',
+    find: 'return createdAt > this.#startedAt ? createdAt : this.#startedAt',
+    replace: "return createdAt === '' ? createdAt : this.#startedAt",
+    withHostDamage: true,
+  },
+  {
+    name: 'new memories take the place of damaged ones',
+    file: 'actors/runs/memories.ts',
+    find: 'return damage === undefined ? yes(undefined)',
+    replace: 'return damage !== null ? yes(undefined)',
+    withHostDamage: true,
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -1015,4 +1091,5 @@ export const mutants: readonly Mutant[] = [
   ...sleeps,
   ...oldPeers,
   ...damage,
+  ...hostDamage,
 ]

@@ -7,6 +7,7 @@
  * violation remain, and the others change little.
  */
 import { Random } from '../support/random.ts'
+import { isHostDamaging } from './host-damage.ts'
 import { drawSettingChanges, type SettingChange } from './settings-plan.ts'
 import { drawSleeps, type Sleep } from './sleep-plan.ts'
 import { drawVisits, type Visit } from './visit-plan.ts'
@@ -121,6 +122,8 @@ export interface PlannedFault {
   readonly ms: number
   /** Strength, from 0 to 1. */
   readonly size: number
+  /** Before the host starts again, rows of its disk are damaged. */
+  readonly damages?: true
 }
 
 /** Faults that only the product's daemon supports: a script has neither signals nor a disk that fails. */
@@ -223,7 +226,7 @@ export function randomFor(seed: number, concern: string): Random {
   return new Random(mixed)
 }
 
-export function drawPlan(seed: number): Plan {
+export function drawPlan(seed: number, damagesHost = isHostDamaging(seed)): Plan {
   const random = randomFor(seed, 'plan')
   const scale = drawScale(random)
   const times = drawTimes(random, scale)
@@ -240,7 +243,10 @@ export function drawPlan(seed: number): Plan {
     ...times,
     workers,
     tickets,
-    faults: drawFaults(seed, times),
+    faults: [
+      ...drawFaults(seed, times),
+      ...(damagesHost ? drawHostDamage(randomFor(seed, 'host damage'), times) : []),
+    ],
     visits: drawVisitsOf(seed, times),
     refusals: seed % REFUSING_OF === 2 ? drawRefusals(randomFor(seed, 'refusals'), times) : [],
     changes: drawSettingChanges(randomFor(seed, 'settings'), seed, times.faultsEndMs),
@@ -336,6 +342,17 @@ function drawFaults(seed: number, times: PlanTimes): PlannedFault[] {
   drawn.sort((a, b) => a.at - b.at)
   return drawn.map((fault, at) => ({ ...fault, id: `f${at + 1}` }))
 }
+
+const HOST_DAMAGES_MAX = 4
+/** A host that ended in order checks no page at its next start. */
+const CRASHED_SHARE = 0.7
+
+const drawHostDamage = (random: Random, times: PlanTimes): PlannedFault[] =>
+  repeat(1 + random.below(HOST_DAMAGES_MAX), (at) => ({
+    ...drawFault(random, random.chance(CRASHED_SHARE) ? 'host crash' : 'host stop', times),
+    id: `d${at + 1}`,
+    damages: true,
+  }))
 
 /**
  * Faults that bring a lease into a state which rarely occurs otherwise, in turn, and the state that each of them waits
@@ -456,8 +473,8 @@ export function describePlan({
   sleeps = [],
 }: Plan): string {
   const lines = faults.map(
-    ({ id, kind, at, leaseState: met, ms, size, target }) =>
-      `  ${id} ${clockText(at)} ${kind}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
+    ({ id, kind, at, leaseState: met, ms, size, target, damages }) =>
+      `  ${id} ${clockText(at)} ${kind}${damages ? ' with damage' : ''}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
       ` (${(ms / 1000).toFixed(1)} s, size ${size.toFixed(2)}, target ${target.toFixed(2)})`,
   )
   const workerLines = workers.map(

@@ -3,7 +3,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { StoryLines } from '../../core/inspection/story-lines.ts'
+import { StoryLines } from '../../core/inspection/story.ts'
 import type { InspectFrame } from '../../protocol/inspection.ts'
 import { endFaults, scheduleFaults } from './faults.ts'
 import { LawViolation } from './laws/law.ts'
@@ -110,7 +110,7 @@ export function report({ plan, violation, trace }: ShrunkFailure, lines = 60): s
     describePlan(plan),
     'last steps:',
     ...trace.slice(-lines).map((line) => `  ${line.length > 400 ? `${line.slice(0, 400)} …` : line}`),
-    `repeat it with: npm run simulate${plan.controller === undefined ? '' : ':jobs'} -- --from ${plan.seed} --seeds 1 --only ${idsIn(plan).join(',')}`,
+    `repeat it with: npm run simulate${plan.controller === undefined ? '' : ':jobs'} -- --from ${plan.seed} --seeds 1${plan.faults.some(({ damages }) => damages) ? ' --host-damage' : ''} --only ${idsIn(plan).join(',')}`,
   ].join('\n')
 }
 

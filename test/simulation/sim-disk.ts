@@ -26,6 +26,9 @@ export class Row<T> {
   }
 }
 
+/** `lost`: other rows name it, and it is not there. */
+export type RowDamage = 'garbled' | 'lost'
+
 /** A write in its stored form. */
 export type DiskChange =
   | {
@@ -69,7 +72,7 @@ export class SimDisk {
   readonly keyValues = new Map<string, Map<string, Row<object>>>()
   readonly events = new Map<string, string[]>()
   /** Rows that cannot be read until they are written again, by collection or kind, then by key. */
-  readonly #damaged = new Map<string, Set<string>>()
+  readonly #damaged = new Map<string, Map<string, RowDamage>>()
   /** By run, then by name. */
   readonly artifacts = new Map<string, Map<string, StoredArtifact>>()
   readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
@@ -118,17 +121,24 @@ export class SimDisk {
     }
   }
 
-  damage(collection: string, key: string): void {
-    const damaged = this.#damaged.get(collection) ?? new Set()
-    this.#damaged.set(collection, damaged.add(key))
+  damage(collection: string, key: string, how: RowDamage = 'garbled'): void {
+    const damaged = this.#damaged.get(collection) ?? new Map<string, RowDamage>()
+    this.#damaged.set(collection, damaged.set(key, how))
+  }
+
+  /** A run and its actor share one row. */
+  damageAt(collection: string, key: string): RowDamage | undefined {
+    return this.#damaged.size === 0 ? undefined : this.#damaged.get(collection)?.get(key)
   }
 
   isDamaged(collection: string, key: string): boolean {
-    return this.#damaged.get(collection)?.has(key) === true
+    return this.damageAt(collection, key) !== undefined
   }
 
   damagedRows(): { readonly collection: string; readonly key: string }[] {
-    return [...this.#damaged].flatMap(([collection, keys]) => [...keys].map((key) => ({ collection, key })))
+    return [...this.#damaged].flatMap(([collection, keys]) =>
+      [...keys.keys()].map((key) => ({ collection, key })),
+    )
   }
 
   snapshot(kind: string, key: string): ActorSnapshot | undefined {

@@ -26,8 +26,10 @@ import type {
   StoreState,
   UsageArchive,
   UsageKey,
+  Write,
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
+import { type DamageList, damagedRun, missingRun } from '../../store/lmdb/damage-list.ts'
 import type { Random } from '../support/random.ts'
 import { changeOf, type DiskBatch, type Row, type SimDisk, usageFileName } from './sim-disk.ts'
 import type { Process, Timeline } from './timeline.ts'
@@ -61,6 +63,8 @@ export interface SimStoreOptions {
   readonly observer: StoreObserver
   /** Numbers the batches across restarts of the process. */
   readonly nextNumber: () => number
+  /** The damaged rows that the process has read. Absent: it knows all, as after a check at the start. */
+  readonly known?: DamageList
 }
 
 interface PendingCommit {
@@ -176,6 +180,10 @@ export class SimStore implements Store {
   #commitBatch(batch: DiskBatch): void {
     this.#options.observer.onBeforeCommit(batch)
     this.#options.disk.apply(batch)
+    for (const change of this.#options.known?.isEmpty === false ? batch.changes : [])
+      if (change.is === 'snapshot') this.#options.known?.forget(damageOf(change.kind, change.key).id)
+      else if (change.is === 'key-value')
+        this.#options.known?.forget(damageOf(change.collection, change.key).id)
     this.#options.observer.onCommitted(batch)
   }
 
@@ -210,11 +218,29 @@ export class SimStore implements Store {
     return this.#state.is === 'ready' ? BROKEN.reason : this.#state.reason
   }
 
+  /** Whether a write needs to read a damaged row: the indexes of a run, and the other half of its row. */
+  #findDamaged(writes: readonly Write[]): DamagedRecord | undefined {
+    const { disk } = this.#options
+    for (const write of writes) {
+      const key = write.table === 'run' ? write.id : write.table === 'snapshot' ? write.key : ''
+      const isOfRun = write.table === 'run' || (write.table === 'snapshot' && write.kind === RUN)
+      if (isOfRun && disk.isDamaged(RUN, key)) return this.#noteDamage(RUN, key)
+    }
+    return undefined
+  }
+
+  #noteDamage(collection: string, key: string): DamagedRecord {
+    const isLost = this.#options.disk.damageAt(collection, key) === 'lost'
+    const damage = damageOf(collection, key, isLost)
+    this.#options.known?.note(damage)
+    return new DamagedRecord(damage)
+  }
+
   #database(): ControlDatabase {
-    const { process, observer, nextNumber, time, disk } = this.#options
+    const { process, observer, nextNumber, time, disk, known } = this.#options
     return {
       // Rows are damaged only while no process has the disk open.
-      damage: {
+      damage: known ?? {
         all: () => disk.damagedRows().map(({ collection, key }) => damageOf(collection, key)),
         onChange: () => () => {},
       },
@@ -227,6 +253,8 @@ export class SimStore implements Store {
           if (this.#isLost() || this.#state.is === 'broken') return reject(new Error(this.#reason))
           if (this.#closed) return reject(new Error('the store is closed'))
           if (writes.length === 0) return resolve()
+          const damaged = this.#findDamaged(writes)
+          if (damaged !== undefined) return reject(damaged)
           const batch = { number: nextNumber(), requestedAt: time.now, changes: writes.map(changeOf) }
           this.#pending.push({ batch, resolve, reject })
           observer.onCommitRequested(batch)
@@ -248,15 +276,19 @@ export class SimStore implements Store {
     const { disk } = this.#options
     return {
       get: (kind, key) => {
-        if (disk.isDamaged(kind, key)) throw new DamagedRecord(damageOf(kind, key))
+        const how = disk.damageAt(kind, key)
+        if (how === 'lost') return undefined
+        if (how !== undefined) throw this.#noteDamage(kind, key)
         return disk.snapshot(kind, key)
       },
       all: (kind) =>
-        inOrder(disk.snapshots.get(kind)).map(([key, row]) =>
-          disk.isDamaged(kind, key)
-            ? ([key, { damaged: damageOf(kind, key).message }] as const)
-            : ([key, row.value] as const),
-        ),
+        inOrder(disk.snapshots.get(kind))
+          .filter(([key]) => disk.damageAt(kind, key) !== 'lost')
+          .map(([key, row]) =>
+            disk.isDamaged(kind, key)
+              ? ([key, { damaged: this.#noteDamage(kind, key).damage.message }] as const)
+              : ([key, row.value] as const),
+          ),
       kinds: () => [...disk.snapshots.keys()].sort(),
     }
   }
@@ -272,31 +304,55 @@ export class SimStore implements Store {
       )
     return {
       get: (collection, key) => {
-        if (disk.isDamaged(collection, key)) throw new DamagedRecord(damageOf(collection, key))
+        if (disk.isDamaged(collection, key)) throw this.#noteDamage(collection, key)
         return disk.keyValue(collection, key)
       },
       all: (collection, between) =>
-        rowsOf(collection, between)
-          .filter(([key]) => !disk.isDamaged(collection, key))
-          .map(([key, row]) => [key, row.value] as const),
+        rowsOf(collection, between).flatMap(([key, row]) => {
+          if (!disk.isDamaged(collection, key)) return [[key, row.value] as const]
+          this.#noteDamage(collection, key)
+          return []
+        }),
       keys: (collection, between) => rowsOf(collection, between).map(([key]) => key),
     }
   }
 
   #runs(): RunRecords {
     const { disk } = this.#options
-    const all = () => disk.runIds().map((id) => disk.run(id) as Run)
+    const get = (id: string): Run | undefined => {
+      if (disk.isDamaged(RUN, id)) throw this.#noteDamage(RUN, id)
+      return disk.run(id)
+    }
+    const readable = (id: string): Run | undefined => {
+      if (!disk.isDamaged(RUN, id)) return disk.run(id)
+      this.#noteDamage(RUN, id)
+      return undefined
+    }
+    /** The indexes name damaged runs as well; a walk over the records themselves meets no lost one. */
+    const idsOf = ({ before, status, ticket }: RunQuery): readonly string[] =>
+      disk.runIds().filter((id) => {
+        const run = disk.run(id) as Run
+        if (status === undefined && ticket === undefined && disk.damageAt(RUN, id) === 'lost') return false
+        if (before !== undefined && run.id >= before) return false
+        return (status?.includes(run.status) ?? true) && (ticket === undefined || run.ticket.id === ticket)
+      })
+    const count = (status: Run['status']) => idsOf({ status: [status] }).length
     return {
-      get: (id) => disk.run(id),
-      list: ({ limit, before, status, ticket }: RunQuery) =>
-        all()
-          .filter((run) => before === undefined || run.id < before)
-          .filter((run) => status === undefined || status.includes(run.status))
-          .filter((run) => ticket === undefined || run.ticket.id === ticket)
-          .slice(0, limit),
-      hasDamaged: () => false,
-      count: (status) =>
-        status === undefined ? disk.runs.size : all().filter((run) => run.status === status).length,
+      get,
+      list: ({ limit = Number.POSITIVE_INFINITY, ...query }) => {
+        const found: Run[] = []
+        for (const id of idsOf(query)) {
+          if (found.length >= limit) break
+          const run = readable(id)
+          if (run !== undefined) found.push(run)
+        }
+        return found
+      },
+      damagedOf: (ticket) =>
+        this.#options.known?.isEmpty === false
+          ? idsOf({ ticket }).filter((id) => readable(id) === undefined)
+          : [],
+      count: (status) => (status === undefined ? disk.runs.size : count(status)),
     }
   }
 
@@ -389,7 +445,11 @@ const BROKEN = { is: 'broken', reason: BROKEN_DISK } as const
 const TAKEN_OVER = { is: 'broken', reason: 'another process owns the store', takenOver: true } as const
 const PLAIN = { contentType: 'text/plain', download: false } as const
 
-function damageOf(collection: string, key: string): Damage {
+/** The kind of actors whose snapshots share a row with the record of their run. */
+const RUN = 'run'
+
+export function damageOf(collection: string, key: string, isLost = false): Damage {
+  if (collection === RUN) return isLost ? missingRun(key) : damagedRun(key)
   const id = `${collection} ${key}`
   return { id, where: collection, message: `the stored ${id} is damaged` }
 }

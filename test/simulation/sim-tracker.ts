@@ -6,7 +6,7 @@
  */
 import type { Cancel, Tracker, TrackerListing } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { refuseMovedTicket } from '../../providers/tracker/moved-error.ts'
+import { refuseMovedTicket } from '../../providers/tracker/tracker-driver.ts'
 import type { Random } from '../support/random.ts'
 import type { TicketPlan } from './plan.ts'
 import type { Process, Timeline } from './timeline.ts'

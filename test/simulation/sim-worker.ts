@@ -5,7 +5,7 @@
  * Two implementations take part: a script written from the specification alone, and the product's daemon. Together
  * they keep host and daemon from making the same mistake.
  */
-import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonEnd } from '../../actors/daemon/daemon-context.ts'
 import type { ExecutionReport, StopRequest } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
@@ -14,8 +14,8 @@ import type { CommitPoint, WorkerPlan } from './plan.ts'
 import type { NumberedFrame } from './reference-outbox.ts'
 import type { BootObserver, Spending } from './sandbox-boots.ts'
 import type { SimCodehost } from './sim-codehost.ts'
+import type { SimConnection, SimConnectionListener } from './sim-connection.ts'
 import type { DiskBatch, SimDisk } from './sim-disk.ts'
-import type { SimWire, WireListener } from './sim-wire.ts'
 import type { Process, SimMachine, Timeline } from './timeline.ts'
 
 /** An execution of a run, as laws and people see it. */
@@ -45,7 +45,7 @@ export interface SimWorker {
   readonly isGone: boolean
   readonly workerId: string | undefined
   readonly secret: string | undefined
-  readonly wire: SimWire | undefined
+  readonly connection: SimConnection | undefined
   readonly isRegistered: boolean
   /** Whether its process was asked to stop. */
   readonly isEnding: boolean
@@ -115,7 +115,7 @@ export interface DaemonObserver extends WorkerObserver, BootObserver {
   onRowsDamaged(worker: SimWorker, disk: SimDisk, rows: readonly DamagedRow[]): void
   onDaemonCrashed(worker: SimWorker): void
   onDaemonEnded(worker: SimWorker, end: DaemonEnd): void
-  onSend(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void
+  onSend(worker: SimWorker, connection: SimConnection, frame: WorkerFrame, text: string): void
   onBeforeCommit(worker: SimWorker, batch: DiskBatch): void
   onCommitted(worker: SimWorker, batch: DiskBatch): void
   onReport(execution: ObservedExecution, report: ExecutionReport): void
@@ -142,7 +142,7 @@ export interface SimWorkerOptions<W = WorkerObserver> {
   readonly random: Random
   readonly observer: W
   /** `isImpostor`: the caller is not the worker itself. */
-  readonly dial: (process: Process, listener: WireListener, isImpostor: boolean) => SimWire
+  readonly dial: (process: Process, listener: SimConnectionListener, isImpostor: boolean) => SimConnection
   /** A person asks the host for a pairing token and types it in here. */
   readonly requestToken: (typeIn: (token: string) => void) => void
   readonly codehost: SimCodehost

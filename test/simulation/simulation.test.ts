@@ -26,6 +26,7 @@ const OUTCOMES = [
   'published again',
   'damaged frame',
   'damaged execution',
+  'damaged run of the host',
 ]
 
 /** The same for machines that a controller starts for one run. */

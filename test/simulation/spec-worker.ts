@@ -24,7 +24,7 @@ import {
 import type { WorkerState } from '../../protocol/worker.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type NumberedFrame, ReferenceOutbox } from './reference-outbox.ts'
-import type { SimWire, WireListener } from './sim-wire.ts'
+import type { SimConnection, SimConnectionListener } from './sim-connection.ts'
 import {
   executionCost,
   type ForeignLease,
@@ -73,8 +73,8 @@ interface TimedStep {
   readonly act: () => void
 }
 
-interface ScriptConnection {
-  readonly wire: SimWire
+interface ScriptRegistration {
+  readonly connection: SimConnection
   isRegistered: boolean
   registerSentAt: number
   lastFrameAt: number
@@ -107,7 +107,7 @@ export class SpecWorker implements SimWorker {
   readonly #disk: ScriptDisk = { credential: undefined, leases: new Map(), endedLeases: new Set() }
   #process: Process | undefined
   #clock: SimClock | undefined
-  #connection: ScriptConnection | undefined
+  #registration: ScriptRegistration | undefined
   #token: string | undefined
   #isRequestingToken = false
   #attempts = 0
@@ -146,12 +146,12 @@ export class SpecWorker implements SimWorker {
     return this.#disk.credential?.secret
   }
 
-  get wire(): SimWire | undefined {
-    return this.#connection?.wire
+  get connection(): SimConnection | undefined {
+    return this.#registration?.connection
   }
 
   get isRegistered(): boolean {
-    return this.#connection?.isRegistered === true
+    return this.#registration?.isRegistered === true
   }
 
   get isEnding(): boolean {
@@ -205,10 +205,10 @@ export class SpecWorker implements SimWorker {
     const process = this.#process
     if (process === undefined) return
     process.dead = true
-    if (!quiet) this.#connection?.wire.workerCloses()
-    else this.#connection?.wire.break(0.5, 1, undefined, undefined)
+    if (!quiet) this.#registration?.connection.workerCloses()
+    else this.#registration?.connection.break(0.5, 1, undefined, undefined)
     this.#process = undefined
-    this.#connection = undefined
+    this.#registration = undefined
     this.#isRequestingToken = false
     this.#isSaving = false
     for (const execution of this.#executions.values()) this.#options.observer.onExecutionStopped(execution)
@@ -291,14 +291,14 @@ export class SpecWorker implements SimWorker {
     }
     const process = this.#process
     if (process === undefined) return
-    const listener: WireListener = {
-      onOpen: () => this.#isCurrent(wire) && this.#register(),
-      onFrame: (frame) => this.#isCurrent(wire) && this.#handleFrame(frame),
-      onClose: () => this.#isCurrent(wire) && this.#onDisconnected(),
+    const listener: SimConnectionListener = {
+      onOpen: () => this.#isCurrent(connection) && this.#register(),
+      onFrame: (frame) => this.#isCurrent(connection) && this.#handleFrame(frame),
+      onClose: () => this.#isCurrent(connection) && this.#onDisconnected(),
     }
-    const wire: SimWire = this.#options.dial(process, listener, false)
-    this.#connection = {
-      wire,
+    const connection: SimConnection = this.#options.dial(process, listener, false)
+    this.#registration = {
+      connection,
       isRegistered: false,
       registerSentAt: 0,
       lastFrameAt: this.#monotonic(),
@@ -306,14 +306,14 @@ export class SpecWorker implements SimWorker {
       lastAck: new Map(),
       token: credential === undefined ? this.#token : undefined,
     }
-    wire.dial()
+    connection.dial()
     this.#runAfter(2 * WORKER_FIRST_FRAME_MS, () => {
-      if (this.#isCurrent(wire) && !this.isRegistered) this.#hangUp()
+      if (this.#isCurrent(connection) && !this.isRegistered) this.#hangUp()
     })
   }
 
-  #isCurrent(wire: SimWire): boolean {
-    return this.#connection?.wire === wire
+  #isCurrent(connection: SimConnection): boolean {
+    return this.#registration?.connection === connection
   }
 
   #requestToken(): void {
@@ -329,18 +329,18 @@ export class SpecWorker implements SimWorker {
   }
 
   #register(): void {
-    const connection = this.#connection
-    if (connection === undefined) return
+    const registration = this.#registration
+    if (registration === undefined) return
     const { credential } = this.#disk
-    connection.registerSentAt = this.#monotonic()
+    registration.registerSentAt = this.#monotonic()
     this.#send({
       type: 'register',
       protocolVersion: PROTOCOL_VERSION,
       ...(this.plan.isFirstForm === true ? {} : { oldestProtocolVersion: PROTOCOL_VERSION }),
       auth:
-        connection.token === undefined && credential !== undefined
+        registration.token === undefined && credential !== undefined
           ? { kind: 'credential', workerId: credential.workerId, secret: credential.secret }
-          : authOf(connection.token ?? ''),
+          : authOf(registration.token ?? ''),
       name: this.plan.id,
       capabilities: {
         os: 'linux',
@@ -354,29 +354,29 @@ export class SpecWorker implements SimWorker {
   }
 
   #hangUp(): void {
-    this.#connection?.wire.workerCloses()
+    this.#registration?.connection.workerCloses()
     this.#onDisconnected()
   }
 
   #onDisconnected(): void {
     const process = this.#process
-    this.#connection = undefined
+    this.#registration = undefined
     if (process === undefined) return
     this.#attempts += 1
     const most = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_FIRST * 2 ** (this.#attempts - 1))
     this.#runAfter(most * (0.5 + this.#options.random.fraction() / 2), () => {
-      if (this.#connection === undefined) this.#connect()
+      if (this.#registration === undefined) this.#connect()
     })
   }
 
   #send(frame: WorkerFrame): void {
-    this.#connection?.wire.sendToHost(frame)
+    this.#registration?.connection.sendToHost(frame)
   }
 
-  #sendHeartbeat(wire: SimWire): void {
-    const connection = this.#connection
-    if (connection?.wire !== wire) return
-    if (this.#monotonic() - connection.lastFrameAt > SILENCE_MS) {
+  #sendHeartbeat(connection: SimConnection): void {
+    const registration = this.#registration
+    if (registration?.connection !== connection) return
+    if (this.#monotonic() - registration.lastFrameAt > SILENCE_MS) {
       this.#hangUp()
       return
     }
@@ -386,7 +386,7 @@ export class SpecWorker implements SimWorker {
       attachSessions: 0,
       sentAt: this.#monotonic(),
     })
-    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(wire))
+    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(connection))
   }
 
   #claimedLeases() {
@@ -401,15 +401,15 @@ export class SpecWorker implements SimWorker {
   // ---- frames from the host --------------------------------------------------------------------------------------
 
   #handleFrame(frame: HostFrame): void {
-    const connection = this.#connection
-    if (connection === undefined) return
-    connection.lastFrameAt = this.#monotonic()
+    const registration = this.#registration
+    if (registration === undefined) return
+    registration.lastFrameAt = this.#monotonic()
     switch (frame.type) {
       case 'registered':
-        this.#onRegistered(connection, frame)
+        this.#onRegistered(registration, frame)
         return
       case 'rejected':
-        this.#onRejected(connection, frame)
+        this.#onRejected(registration, frame)
         return
       case 'heartbeat-ack':
         this.#state = frame.state
@@ -418,10 +418,10 @@ export class SpecWorker implements SimWorker {
         this.#state = frame.state
         return
       case 'dispatch':
-        this.#onDispatch(connection, frame)
+        this.#onDispatch(registration, frame)
         return
       case 'lease-ack':
-        this.#onLeaseAck(connection, frame)
+        this.#onLeaseAck(registration, frame)
         return
       case 'run-complete-ack':
         this.#endLease(frame.leaseId)
@@ -438,28 +438,28 @@ export class SpecWorker implements SimWorker {
     }
   }
 
-  #onRegistered(connection: ScriptConnection, frame: HostFrameOf<'registered'>): void {
-    if (connection.isRegistered) return
+  #onRegistered(registration: ScriptRegistration, frame: HostFrameOf<'registered'>): void {
+    if (registration.isRegistered) return
     const { installation } = frame
     if (frame.credential !== undefined)
       this.#disk.credential = { workerId: frame.workerId, secret: frame.credential, installation }
     this.#token = undefined
-    connection.isRegistered = true
+    registration.isRegistered = true
     this.#state = frame.state
     this.#attempts = 0
-    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(connection.wire))
+    this.#runAfter(WORKER_HEARTBEAT_MS, () => this.#sendHeartbeat(registration.connection))
   }
 
-  #onRejected(connection: ScriptConnection, { code, installation }: HostFrameOf<'rejected'>): void {
+  #onRejected(registration: ScriptRegistration, { code, installation }: HostFrameOf<'rejected'>): void {
     const isOwn = installation === this.#disk.credential?.installation
     if (code === 'unauthorized' && isOwn) this.#forgetCredential()
-    if (connection.token !== undefined) this.#token = undefined
+    if (registration.token !== undefined) this.#token = undefined
   }
 
   #onRevoked(): void {
     this.#forgetCredential()
     for (const id of this.claims) this.#endLease(id)
-    this.#connection?.wire.workerCloses()
+    this.#registration?.connection.workerCloses()
     this.crash(false)
     this.#isRevoked = true
   }
@@ -471,7 +471,7 @@ export class SpecWorker implements SimWorker {
     this.#disk.credential = undefined
   }
 
-  #onDispatch(connection: ScriptConnection, { lease, job }: HostFrameOf<'dispatch'>): void {
+  #onDispatch(registration: ScriptRegistration, { lease, job }: HostFrameOf<'dispatch'>): void {
     const { id, runId } = lease
     if (this.#disk.leases.has(id)) {
       this.#send({ type: 'dispatch-accepted', leaseId: id })
@@ -487,7 +487,7 @@ export class SpecWorker implements SimWorker {
       if (heldLease.runId === runId) this.#endLease(heldLease.id)
     const outbox = new ReferenceOutbox(id, this.plan.bufferMax)
     this.#disk.leases.set(id, { id, runId, expiresAt: lease.expiresAt, outbox })
-    connection.sentSeq.set(id, 0)
+    registration.sentSeq.set(id, 0)
     this.#startExecution(id, runId, lease.remainingMs, job)
     this.#send({ type: 'dispatch-accepted', leaseId: id })
   }
@@ -501,8 +501,8 @@ export class SpecWorker implements SimWorker {
     return random.pick(['sandbox: it does not start', 'disk: 200 MB free', 'busy: for no reason'])
   }
 
-  #onLeaseAck(connection: ScriptConnection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const since = echo ?? connection.registerSentAt
+  #onLeaseAck(registration: ScriptRegistration, { leases, echo }: HostFrameOf<'lease-ack'>): void {
+    const since = echo ?? registration.registerSentAt
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       const lease = this.#disk.leases.get(leaseId)
       if (lease === undefined) continue
@@ -512,10 +512,10 @@ export class SpecWorker implements SimWorker {
         lease.outbox.trim(seq)
         this.#options.observer.onOutboxTrimmed(leaseId, seq)
       }
-      const isFirst = !connection.sentSeq.has(leaseId)
-      const isRepeated = connection.lastAck.get(leaseId) === seq
-      connection.lastAck.set(leaseId, seq)
-      if (isFirst || isRepeated) connection.sentSeq.set(leaseId, seq)
+      const isFirst = !registration.sentSeq.has(leaseId)
+      const isRepeated = registration.lastAck.get(leaseId) === seq
+      registration.lastAck.set(leaseId, seq)
+      if (isFirst || isRepeated) registration.sentSeq.set(leaseId, seq)
       this.#sendUnsent(lease)
     }
   }
@@ -538,11 +538,11 @@ export class SpecWorker implements SimWorker {
   }
 
   #sendUnsent({ id, outbox }: HeldLease): void {
-    const connection = this.#connection
-    const sent = connection?.sentSeq.get(id)
-    if (connection === undefined || sent === undefined || !connection.isRegistered) return
+    const registration = this.#registration
+    const sent = registration?.sentSeq.get(id)
+    if (registration === undefined || sent === undefined || !registration.isRegistered) return
     for (const { seq, frame } of outbox.framesAfter(sent)) {
-      connection.sentSeq.set(id, seq)
+      registration.sentSeq.set(id, seq)
       this.#send(frame)
     }
   }

@@ -89,7 +89,7 @@ class Visitor {
       if (url !== undefined) this.#world.codehost.togglePull(url, size > 0.5)
     },
     'break the connection': (runId, size) =>
-      this.#causeFault(runId, (worker) => worker.wire?.break(size, size, 20, 20)),
+      this.#causeFault(runId, (worker) => worker.connection?.break(size, size, 20, 20)),
     'crash the worker': (runId, size) =>
       this.#causeFault(runId, (worker) => {
         worker.crash(false)

@@ -6,14 +6,15 @@ import type { ActorSnapshot } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import { LostRows } from './disk-damage.ts'
+import { type DamagedHostRow, HostDamage } from './host-damage.ts'
 import { SECRET } from './host-machine.ts'
 import { reportIdOf } from './laws/is-on-disk.ts'
 import { fieldsOf, type LawView, type LiveLease, type WatermarkRecord } from './laws/law.ts'
 import type { LeaseState } from './plan.ts'
 import type { NumberedFrame } from './reference-outbox.ts'
 import type { SandboxBoot } from './sandbox-boots.ts'
+import type { SimConnection } from './sim-connection.ts'
 import type { DiskBatch, DiskChange, SimDisk } from './sim-disk.ts'
-import type { SimWire } from './sim-wire.ts'
 import type { ObservedExecution } from './sim-worker.ts'
 import type { TerminalViewer } from './terminal-viewers.ts'
 import type { Process, Timeline } from './timeline.ts'
@@ -46,6 +47,7 @@ export type WorldQueries = Pick<
   | 'isHostAwake'
   | 'isHostDiskWell'
   | 'liveConfig'
+  | 'unnamedDamage'
   | 'graceMsMin'
   | 'hostNow'
   | 'sharedClockErrorMs'
@@ -63,6 +65,7 @@ export class WorldView implements LawView {
   readonly viewers = new Set<TerminalViewer>()
   readonly approximatedRuns = new Set<string>()
   readonly lostRows = new LostRows()
+  readonly hostDamage = new HostDamage()
   isDisturbed = false
   hasWallClockJumped = false
   hasHostileLink = false
@@ -74,9 +77,9 @@ export class WorldView implements LawView {
   readonly #seqByReport = new Map<string, number>()
   readonly #workerDisks = new Map<string, SimDisk>()
   readonly #discarded = new Set<string>()
-  readonly #registerFrames = new WeakMap<SimWire, WorkerFrameOf<'register'>>()
-  #registered = new Map<SimWire, string>()
-  #currentWires = new Map<string, SimWire>()
+  readonly #registerFrames = new WeakMap<SimConnection, WorkerFrameOf<'register'>>()
+  #registered = new Map<SimConnection, string>()
+  #currentConnections = new Map<string, SimConnection>()
 
   readonly #queries: WorldQueries
 
@@ -100,6 +103,10 @@ export class WorldView implements LawView {
 
   liveConfig(): object | undefined {
     return this.#queries.liveConfig()
+  }
+
+  unnamedDamage(): readonly string[] | undefined {
+    return this.#queries.unnamedDamage()
   }
 
   hostNow(): number {
@@ -140,17 +147,18 @@ export class WorldView implements LawView {
 
   onHostStarting(): void {
     this.#registered = new Map()
-    this.#currentWires = new Map()
+    this.#currentConnections = new Map()
   }
 
-  onHostSends(wire: SimWire, frame: HostFrame): void {
+  onHostSends(connection: SimConnection, frame: HostFrame): void {
     if (frame.type !== 'registered') return
-    this.#registered.set(wire, frame.workerId)
-    this.#currentWires.set(frame.workerId, wire)
+    this.#registered.set(connection, frame.workerId)
+    this.#currentConnections.set(frame.workerId, connection)
   }
 
-  onHostReceives(wire: SimWire, frame: WorkerFrame | undefined): void {
-    if (frame?.type === 'register' && !this.#registerFrames.has(wire)) this.#registerFrames.set(wire, frame)
+  onHostReceives(connection: SimConnection, frame: WorkerFrame | undefined): void {
+    if (frame?.type === 'register' && !this.#registerFrames.has(connection))
+      this.#registerFrames.set(connection, frame)
   }
 
   recordFrame(frame: NumberedFrame): void {
@@ -182,6 +190,13 @@ export class WorldView implements LawView {
         if (this.frameOf(leaseId, lost) === undefined)
           this.recordFrame({ type: 'run-event', leaseId, seq: lost, event: LOST_EVENT })
     }
+  }
+
+  /** No host knows a lease whose record is damaged; its worker may still execute it. */
+  onHostRowDamaged(row: DamagedHostRow): void {
+    this.hostDamage.add(row)
+    const lease = row.collection === 'lease' ? this.#leases.get(row.key) : undefined
+    if (lease !== undefined) this.#removeLease(lease)
   }
 
   #noteApproximated(change: DiskChange): void {
@@ -268,12 +283,12 @@ export class WorldView implements LawView {
     return fact === undefined ? NO_WATERMARK : { ...NO_WATERMARK, ...fact }
   }
 
-  registeredAs(wire: SimWire): string | undefined {
-    return this.#registered.get(wire)
+  registeredAs(connection: SimConnection): string | undefined {
+    return this.#registered.get(connection)
   }
 
-  currentWire(workerId: string): SimWire | undefined {
-    return this.#currentWires.get(workerId)
+  currentConnection(workerId: string): SimConnection | undefined {
+    return this.#currentConnections.get(workerId)
   }
 
   frameOf(leaseId: string, seq: number): NumberedFrame | undefined {
@@ -293,8 +308,8 @@ export class WorldView implements LawView {
     return Math.max(pausedUntil + AWAKE_MS, wakesAt + WOKEN_MS) >= this.#time.now
   }
 
-  registerFrameOf(wire: SimWire): WorkerFrameOf<'register'> | undefined {
-    return this.#registerFrames.get(wire)
+  registerFrameOf(connection: SimConnection): WorkerFrameOf<'register'> | undefined {
+    return this.#registerFrames.get(connection)
   }
 }
 

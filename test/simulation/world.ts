@@ -31,10 +31,10 @@ import { LeaseTerms } from './lease-terms.ts'
 import { type LeaseState, type Plan, randomFor, SETTLING_MS, type WorkerPlan } from './plan.ts'
 import { shortestGraceMs } from './settings-plan.ts'
 import { SimCodehost } from './sim-codehost.ts'
+import { createLink, type NetworkLink, SimConnection, type SimConnectionListener } from './sim-connection.ts'
 import { type DiskBatch, describeChange, SimDisk } from './sim-disk.ts'
 import { createDrive, type Drive } from './sim-store.ts'
 import { SimTracker } from './sim-tracker.ts'
-import { createLink, type NetworkLink, SimWire, type WireListener } from './sim-wire.ts'
 import type { DaemonObserver, SimWorker } from './sim-worker.ts'
 import { SpecWorker } from './spec-worker.ts'
 import { createMachine, type Process, type SimMachine, StepLimitExceeded, Timeline } from './timeline.ts'
@@ -105,7 +105,7 @@ export class World {
   readonly outcomes = new Map<string, number>()
   readonly foreignHost: ForeignHost
   readonly #tracker: SimTracker
-  readonly #wires: SimWire[] = []
+  readonly #connections: SimConnection[] = []
   /** Called for each lease that enters another state. */
   onLeaseStateChanged: (lease: LiveLease) => void = () => {}
   /** Called when a daemon begins to publish what an earlier execution has left. */
@@ -133,6 +133,7 @@ export class World {
       },
       graceMsMin: shortestGraceMs(plan.changes),
       liveConfig: () => this.host.hostApi?.config(),
+      unnamedDamage: () => this.host.unnamedDamage(),
       hostNow: () => this.host.wallNow,
       sharedClockErrorMs: () => this.#sharedClockErrorMs(),
       countUsageOf: (runId) => this.#countUsageOf(runId),
@@ -225,9 +226,9 @@ export class World {
 
   #checkReclaimable(): void {
     for (const worker of this.workers.values()) {
-      const { reclaimableRunIds: overdue } = worker
+      const { reclaimableRunIds } = worker
       for (const observer of this.#observers.with('onReclaimableChecked'))
-        observer.onReclaimableChecked(worker, overdue)
+        observer.onReclaimableChecked(worker, reclaimableRunIds)
     }
     this.time.in(RECLAIMABLE_CHECK_MS, () => this.#checkReclaimable())
   }
@@ -238,15 +239,15 @@ export class World {
   }
 
   #isLinkSteady(worker: string): boolean {
-    const line = this.links.get(worker)
+    const link = this.links.get(worker)
     const found = this.workers.get(worker)
-    if (line === undefined || found === undefined || !found.isRegistered) return false
+    if (link === undefined || found === undefined || !found.isRegistered) return false
     // A broken connection may look open to either end for a while.
-    if (found.wire?.hostOpen !== true || found.wire.broken) return false
+    if (found.connection?.hostOpen !== true || found.connection.broken) return false
     const ends = [this.host.process, found.process]
-    const troubled = [line.silentToHostUntil, line.silentToWorkerUntil, line.slowUntil, line.hostileUntil]
+    const troubled = [link.silentToHostUntil, link.silentToWorkerUntil, link.slowUntil, link.hostileUntil]
     for (const end of ends) troubled.push(end?.pausedUntil ?? Number.POSITIVE_INFINITY)
-    return Math.max(...troubled, line.changedAt) + CLEAR_MS < this.time.now
+    return Math.max(...troubled, link.changedAt) + CLEAR_MS < this.time.now
   }
 
   #isHostAwake(): boolean {
@@ -417,15 +418,15 @@ export class World {
   // ---- workers -----------------------------------------------------------------------------------------------------
 
   addWorker(plan: WorkerPlan): SimWorker {
-    const line = createLink(plan.id, this.plan.latencyMs, plan.addsKeys)
+    const link = createLink(plan.id, this.plan.latencyMs, plan.addsKeys)
     const ownMachine = createMachine(plan.id, this.randomFor(`machine ${plan.id}`), this.#sleeps)
     const options = {
       plan,
       machine: ownMachine,
       time: this.time,
       random: this.randomFor(`worker ${plan.id}`),
-      dial: (process: Process, listener: WireListener, isImpostor: boolean) =>
-        this.#dial(line, process, listener, isImpostor),
+      dial: (process: Process, listener: SimConnectionListener, isImpostor: boolean) =>
+        this.#dial(link, process, listener, isImpostor),
       requestToken: (typeIn: (token: string) => void) => this.#requestToken(plan.id, typeIn),
       codehost: this.codehost,
       damage: isDamaging(this.plan.seed) ? this.randomFor(`damage ${plan.id}`) : undefined,
@@ -435,7 +436,7 @@ export class World {
     }
     const worker = plan.implementation === 'daemon' ? new DaemonWorker(options) : new SpecWorker(options)
     this.workers.set(plan.id, worker)
-    this.links.set(plan.id, line)
+    this.links.set(plan.id, link)
     this.#machines.set(plan.id, ownMachine)
     if (Number.isFinite(plan.at)) this.time.at(plan.at, () => worker.switchOn())
     return worker
@@ -491,9 +492,9 @@ export class World {
         this.note(`${id} ends: ${end.is} (${end.detail})`)
         all('onDaemonEnded', (observer) => observer.onDaemonEnded(worker, end))
       },
-      onSend: (worker, wire, frame, text) => {
+      onSend: (worker, connection, frame, text) => {
         this.#checkFrame(frame, text)
-        all('onWorkerSends', (observer) => observer.onWorkerSends(worker, wire, frame, text))
+        all('onWorkerSends', (observer) => observer.onWorkerSends(worker, connection, frame, text))
       },
       onBeforeCommit: (worker, batch) =>
         all('onBeforeWorkerCommit', (observer) => observer.onBeforeWorkerCommit(worker, batch)),
@@ -579,12 +580,17 @@ export class World {
     }
   }
 
-  #dial(line: NetworkLink, worker: Process, listener: WireListener, isImpostor: boolean): SimWire {
-    const wire = new SimWire({
-      number: this.#wires.length + 1,
+  #dial(
+    link: NetworkLink,
+    worker: Process,
+    listener: SimConnectionListener,
+    isImpostor: boolean,
+  ): SimConnection {
+    const connection = new SimConnection({
+      number: this.#connections.length + 1,
       time: this.time,
-      link: line,
-      random: this.randomFor(`wire ${this.#wires.length + 1}`),
+      link,
+      random: this.randomFor(`wire ${this.#connections.length + 1}`),
       worker,
       listener,
       isImpostor,
@@ -600,7 +606,7 @@ export class World {
             each,
             frame,
             this.time.now,
-            this.#machines.get(line.worker)?.rate ?? 1,
+            this.#machines.get(link.worker)?.rate ?? 1,
           )
           this.rethrowLater(() =>
             this.#observers
@@ -609,48 +615,49 @@ export class World {
           )
         },
         onHostClosed: (each) => {
-          line.changedAt = this.time.now
+          link.changedAt = this.time.now
           this.note(`wire ${each.number} of ${each.worker} ends at the host`)
         },
       },
     })
-    this.#wires.push(wire)
-    return wire
+    this.#connections.push(connection)
+    return connection
   }
 
-  #onHostSends(wire: SimWire, frame: HostFrame, text: string): void {
-    this.note(`host → ${wire.worker} (${wire.number}) ${text}`)
+  #onHostSends(connection: SimConnection, frame: HostFrame, text: string): void {
+    this.note(`host → ${connection.worker} (${connection.number}) ${text}`)
     const checked = checkHostFrame(frame)
     if (!checked.ok)
       throw new LawViolation('0', 'the host sends valid frames', checked.error, { text }, this.time.now)
-    this.view.onHostSends(wire, frame)
-    if (frame.type === 'registered') this.#noteLinkChange(wire.worker)
-    if (frame.type === 'dispatch') this.#lastDispatch.set(this.view.registeredAs(wire) ?? '', this.time.now)
-    for (const observer of this.#observers.with('onHostSends')) observer.onHostSends(wire, frame)
+    this.view.onHostSends(connection, frame)
+    if (frame.type === 'registered') this.#noteLinkChange(connection.worker)
+    if (frame.type === 'dispatch')
+      this.#lastDispatch.set(this.view.registeredAs(connection) ?? '', this.time.now)
+    for (const observer of this.#observers.with('onHostSends')) observer.onHostSends(connection, frame)
   }
 
-  #onHostReceives(wire: SimWire, frame: WorkerFrame | undefined, text: string): void {
-    this.note(`${wire.worker} → host (${wire.number}) ${text}`)
-    this.view.onHostReceives(wire, frame)
+  #onHostReceives(connection: SimConnection, frame: WorkerFrame | undefined, text: string): void {
+    this.note(`${connection.worker} → host (${connection.number}) ${text}`)
+    this.view.onHostReceives(connection, frame)
     if (frame?.type === 'dispatch-rejected') {
-      const workerId = this.view.registeredAs(wire) ?? ''
+      const workerId = this.view.registeredAs(connection) ?? ''
       this.#declines.set(workerId, [...(this.#declines.get(workerId) ?? []), this.time.now])
     }
-    for (const observer of this.#observers.with('onHostReceives')) observer.onHostReceives(wire, frame)
-    this.onHostReceives(wire.worker, frame)
+    for (const observer of this.#observers.with('onHostReceives')) observer.onHostReceives(connection, frame)
+    this.onHostReceives(connection.worker, frame)
   }
 
   #noteLinkChange(worker: string): void {
-    const line = this.links.get(worker)
-    if (line !== undefined) line.changedAt = this.time.now
+    const link = this.links.get(worker)
+    if (link !== undefined) link.changedAt = this.time.now
   }
 
   /** Breaks every connection of a host that ended. */
-  #dropWires(host: Process, quiet: boolean): void {
-    for (const wire of this.#wires) {
-      if (!wire.hostOpen || wire.host !== host) continue
-      if (quiet) wire.break(1, 0.5, undefined, undefined)
-      else wire.break(1, 0.2, undefined, 5)
+  #dropConnections(host: Process, quiet: boolean): void {
+    for (const connection of this.#connections) {
+      if (!connection.hostOpen || connection.host !== host) continue
+      if (quiet) connection.break(1, 0.5, undefined, undefined)
+      else connection.break(1, 0.2, undefined, 5)
     }
   }
 
@@ -672,6 +679,13 @@ export class World {
           this.view.onHostStarting()
           this.#observers.with('onHostStarting').forEach((observer) => void observer.onHostStarting())
         },
+        onRowsDamaged: (rows) => {
+          for (const row of rows) {
+            this.note(`${row.collection} ${row.key} of the host is ${row.how}`)
+            this.countOutcome(`damaged ${row.collection} of the host`)
+            this.view.onHostRowDamaged(row)
+          }
+        },
         onServing: (process) => {
           this.note(`${process.name} serves`)
           this.rethrowLater(() =>
@@ -680,7 +694,7 @@ export class World {
         },
         onEnded: (process, how) => {
           this.note(`${process.name} ends: ${how}`)
-          this.#dropWires(process, how === 'power')
+          this.#dropConnections(process, how === 'power')
           if (this.disk.owner === process) for (const seat of this.view.viewers) seat.close()
         },
         onCommitRequested: ({ number }) => this.note(`commit ${number} is requested`),

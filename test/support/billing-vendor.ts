@@ -7,15 +7,15 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import { costUsdOf, type TokenUse } from '../../core/run/price.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import { createModelMeter } from '../../worker/model-api/create-model-meter.ts'
 import { DialedUpstream } from '../../worker/model-api/dialed-upstream.ts'
 import type { ModelMeter } from '../../worker/model-api/meter.ts'
+import { openModelAccess } from '../../worker/model-api/model-access.ts'
 import { openModelApi } from '../../worker/model-api/model-api.ts'
 import type { ModelRules } from '../../worker/model-api/model-gate.ts'
-import { openModelAccess } from '../../worker/model-api/open-model-access.ts'
 import { tempFolder } from './temp-folder.ts'
 
 export interface Billed {

@@ -5,8 +5,12 @@
  */
 import { afterAll, afterEach, expect } from '@jest/globals'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { PATIENCE } from './until.ts'
 
 const PROGRAM = '/usr/bin/chromium'
+const ACT_MS_MAX = 30_000
+/** For what a page shows only after work of the host, or on a busy machine. */
+export const SLOW = { timeout: 60_000 * PATIENCE }
 const FLAGS = [
   '--disable-gpu',
   '--disable-quic',
@@ -26,6 +30,8 @@ export interface PageSetup {
   readonly width?: number
   readonly height?: number
   readonly theme?: 'light' | 'dark'
+  /** Pixels of the screen for each of the page; a person who zooms in has more of them, and fewer of the page's. */
+  readonly scale?: number
   /** Requests that pass a service worker cannot be held by a test. */
   readonly serviceWorkers?: 'allow' | 'block'
 }
@@ -35,15 +41,18 @@ export async function openPage({
   width = 1440,
   height = 1000,
   theme = 'light',
+  scale = 1,
   serviceWorkers = 'allow',
 }: PageSetup = {}): Promise<Page> {
   browser ??= chromium.launch({ executablePath: PROGRAM, args: [...FLAGS, ...ROOT_FLAGS] })
   const context = await (await browser).newContext({
     viewport: { width, height },
+    deviceScaleFactor: scale,
     colorScheme: theme,
     reducedMotion: 'reduce',
     serviceWorkers,
   })
+  context.setDefaultTimeout(ACT_MS_MAX * PATIENCE)
   contexts.add(context)
   return watched(await context.newPage())
 }

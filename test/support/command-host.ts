@@ -4,7 +4,7 @@
  */
 
 import { PassThrough } from 'node:stream'
-import type { ClientOptions, CommandContext } from '../../bin/client/run-command.ts'
+import type { ClientOptions, CommandContext } from '../../bin/cli/command/run-command.ts'
 import { Output } from '../../bin/output/output.ts'
 import { Questions } from '../../bin/output/questions.ts'
 import { type Client, createClient } from '../../client/client.ts'

@@ -1,6 +1,6 @@
 /** The dependencies of a worker daemon with a manual clock and a disk in memory. It never connects and executes nothing. */
 
-import type { DaemonDependencies } from '../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonDependencies } from '../../actors/daemon/daemon-context.ts'
 import { no } from '../../core/result.ts'
 import { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createHostClock } from './confirmed-clock.ts'

@@ -5,11 +5,11 @@
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, openSync, writeSync } from 'node:fs'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
+import { runShell } from '../../examples/scripted-agent/program/tools.ts'
 import { createGitRunner } from '../../providers/codehost/local/git-run.ts'
 import { startProgram } from '../../providers/run-program.ts'
 import { createGit } from '../../worker/git/git.ts'
-import { runShell } from '../../worker/inside/scripted/shell.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 
 /** More than any of the functions needs. */

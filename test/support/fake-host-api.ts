@@ -4,8 +4,7 @@
  * The fake fulfils the contract that the listeners rely on, and nothing else of the real host.
  */
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { OutgoingPush } from '../../core/outgoing-push.ts'
+import type { OutgoingPush, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'
@@ -155,6 +154,8 @@ type HostApiPart<N extends keyof HostApi> = Pick<HostApi, N>
 
 type RunMethod =
   | 'tickets'
+  | 'activeTicketRun'
+  | 'ticketRun'
   | 'createTicket'
   | 'runTicket'
   | 'runs'
@@ -212,6 +213,17 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
   }
   return {
     tickets: () => [fakeTicket('ENG-1'), fakeTicket('ENG-2')],
+    activeTicketRun: (ticketId) =>
+      [...hostApi().runsById.values()].find(
+        ({ ticket, status }) => ticket.id === ticketId && !TERMINAL.includes(status),
+      ),
+    ticketRun: (ticketId) => {
+      const runs = [...hostApi().runsById.values()].filter(({ ticket }) => ticket.id === ticketId)
+      return (
+        runs.find(({ status }) => !TERMINAL.includes(status)) ??
+        runs.toSorted((a, b) => (a.id < b.id ? 1 : -1))[0]
+      )
+    },
     createTicket: async ({ title, start = true }) => {
       const ticket = { ...fakeTicket('ENG-3'), title }
       if (!start) return yes({ ticket })
@@ -276,10 +288,12 @@ function createRunApi(hostApi: () => FakeHostApi): HostApiPart<RunMethod> {
       if (!run.ok || TERMINAL.includes(run.value.status)) return run
       return no('conflict', 'the run has not ended')
     },
-    explainTicket: (ticket) =>
-      ticket === 'ENG-1'
-        ? yes({ ticket: fakeTicket(ticket), gates: [FAKE_GATE] })
-        : no('unknown', 'no ticket'),
+    explainTicket: (asked) => {
+      const { runsById, tickets } = hostApi()
+      const known = [...tickets(), ...[...runsById.values()].map(({ ticket }) => ticket), fakeTicket('ENG-1')]
+      const ticket = known.find(({ id, identifier }) => [id, identifier].includes(asked))
+      return ticket === undefined ? no('unknown', 'no ticket') : yes({ ticket, gates: [FAKE_GATE] })
+    },
     explainRun: (id) => {
       const run = found(id)
       return run.ok ? yes({ ticket: run.value.ticket, run: run.value, gates: [FAKE_GATE] }) : run
@@ -423,8 +437,8 @@ function createWorkerApi(hostApi: () => FakeHostApi): HostApiPart<WorkerMethod> 
     proveWorker: (workerId, secret) => hostApi().proofOf(workerId, secret),
     hasWorkerSeat: (address) => hostApi().hasSeat && address !== '',
     connectWorker: (link, proof) => {
-      const { workerRefusal: refusal } = hostApi()
-      if (refusal !== undefined) return no('unavailable', refusal)
+      const { workerRefusal } = hostApi()
+      if (workerRefusal !== undefined) return no('unavailable', workerRefusal)
       const line = createFakeConnection(link)
       hostApi().workerConnections.push(line)
       hostApi().proofs.push(proof)

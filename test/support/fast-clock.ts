@@ -4,7 +4,7 @@
  * Use it for components that pause for seconds between rounds, when a test awaits an outcome. To show that something
  * has not happened yet, use the real clock, because it leaves more time.
  */
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import type { Clock } from '../../core/ports.ts'
 
 export const createFastClock = (times: number): Clock => ({

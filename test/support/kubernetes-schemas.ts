@@ -5,7 +5,7 @@
  * that it never read is unknown.
  */
 import { createRequire } from 'node:module'
-import type { YamlMap } from '../../bin/deploy/yaml.ts'
+import type { YamlMap } from '../../bin/cli/deploy/yaml.ts'
 
 const require = createRequire(import.meta.url)
 

@@ -3,11 +3,17 @@
  *
  * Every rule has a ratchet in test/ratchets.json: the number of places that still break it. The number may only fall.
  */
+
+import { dirname } from 'node:path/posix'
 import { parseSync } from '@swc/core'
-import { type Sources, withoutComments, withoutTexts } from './structure-rules.ts'
+import { importedPaths, type Sources, withoutComments, withoutTexts } from './structure-rules.ts'
 
 export const FUNCTION_LINES_MAX = 70
 export const FILE_LINES_MAX = 400
+/** The ceiling of tables and drawn machines, whose lines a reader scans. */
+export const TABLE_LINES_MAX = 700
+/** A file of fewer lines belongs into the neighbour that alone imports it. */
+export const SATELLITE_LINES_MAX = 100
 export const SUBJECT_CHARS_MAX = 60
 
 /** The list of banned words is made of them. */
@@ -229,17 +235,49 @@ function stringsIn(path: string, text: string): string[] {
 
 // ---- sizes -------------------------------------------------------------------------------------------------------
 
+/** Files that are one table from top to bottom, and machines. */
+const TABLES = /^protocol\/(config|frames|limits|routes)\.ts$|\.machine\.ts$/
+
+const linesOf = (text: string): number => text.split('\n').length - 1
+
 export function longFiles(path: string, text: string): string[] {
-  const lines = text.split('\n').length - 1
-  return PRODUCT.test(path) && lines > FILE_LINES_MAX ? [`${path}: ${lines} lines`] : []
+  const lines = linesOf(text)
+  const most = TABLES.test(path) ? TABLE_LINES_MAX : FILE_LINES_MAX
+  return PRODUCT.test(path) && lines > most ? [`${path}: ${lines} lines`] : []
+}
+
+/** Lists the short files that only one file of the same folder imports; a test that imports one is a reason to keep it. */
+export function satellites(sources: Sources): string[] {
+  const importers = new Map<string, string[]>()
+  for (const [path, text] of sources)
+    for (const target of new Set(importedPaths(path, text)))
+      importers.set(target, [...(importers.get(target) ?? []), path])
+  return [...sources].flatMap(([path, text]) => {
+    const [importer, ...others] = importers.get(path) ?? []
+    const isLone = importer !== undefined && others.length === 0 && dirname(importer) === dirname(path)
+    const isShort = PRODUCT.test(path) && linesOf(text) < SATELLITE_LINES_MAX
+    return isLone && isShort ? [`${path}: ${linesOf(text)} lines, imported by ${importer} alone`] : []
+  })
+}
+
+/** Sums the lines of the product's code by folder of the first two levels. */
+export function linesByFolder(sources: Sources): Map<string, number> {
+  const sums = new Map<string, number>()
+  for (const [path, text] of sources) {
+    if (!PRODUCT.test(path)) continue
+    const folders = path.split('/').slice(0, -1)
+    for (const folder of new Set([folders[0] ?? '', folders.slice(0, 2).join('/'), 'all']))
+      sums.set(folder, (sums.get(folder) ?? 0) + linesOf(text))
+  }
+  return sums
 }
 
 export function longFunctions(path: string, text: string): string[] {
-  if (!PRODUCT.test(path) || !path.endsWith('.ts')) return []
+  if (!PRODUCT.test(path) || !/\.tsx?$/.test(path)) return []
   // The module's span ends with its last token.
   const code = text.trimEnd()
   const bytes = Buffer.from(code)
-  const module = parseSync(code, { syntax: 'typescript', target: 'es2022' })
+  const module = parseSync(code, { syntax: 'typescript', tsx: path.endsWith('x'), target: 'es2022' })
   // Offsets count bytes, and go on from file to file.
   const start = module.span.end - bytes.length
   const found: string[] = []

@@ -26,8 +26,9 @@ import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
 import { type CommandProcess, runCommand, sandboxFolder, serve } from './command-process.ts'
 import { freePort } from './free-ports.ts'
+import { createRepository, git } from './git.ts'
 import { tempFolder } from './temp-folder.ts'
-import { until } from './until.ts'
+import { UNTIL_MS_MAX, until } from './until.ts'
 
 /** Secrets that may stand only in the configuration. */
 export const SECRETS = {
@@ -41,21 +42,11 @@ export const GATE = 'while [ ! -e /out/go ]; do sleep 0.05; done'
 const SECRET_PATTERNS = [...Object.values(SECRETS), 'w[cp]-[A-Za-z0-9_-]{43}']
 const FILES_WITH_SECRETS = ['config.json', 'credential.json']
 /** The longest wait for a state of a run. */
-const RUN_MS_MAX = 120_000
+const RUN_MS_MAX = 3 * UNTIL_MS_MAX
 /** Scanning all processes of a machine is expensive. */
 const SCAN_EVERY_MS = 50
 /** A host that is polled without a pause does little else. */
 const POLL_EVERY_MS = 20
-
-const GIT_ENV = {
-  PATH: process.env.PATH,
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_AUTHOR_NAME: 'Ada Example',
-  GIT_AUTHOR_EMAIL: 'ada@example.org',
-  GIT_COMMITTER_NAME: 'Ada Example',
-  GIT_COMMITTER_EMAIL: 'ada@example.org',
-}
 
 export type RepoName = 'plain' | 'slow-setup' | 'slow-push'
 const REPOS: readonly RepoName[] = ['plain', 'slow-setup', 'slow-push']
@@ -285,10 +276,7 @@ export class LocalSystem {
   }
 
   git(repo: RepoName, ...args: readonly string[]): string {
-    const quiet = { env: GIT_ENV, stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[] }
-    return execFileSync('git', ['-C', this.bareRepoPath(repo), ...args], quiet)
-      .toString()
-      .trim()
+    return git(this.bareRepoPath(repo), ...args)
   }
 
   branches(repo: RepoName): string[] {
@@ -420,18 +408,12 @@ function templateOf(name: RepoName): string {
   const known = templates.get(name)
   if (known !== undefined) return known
   const [work, bare] = [tempFolder(), join(tempFolder(), 'bare')]
-  gitIn(work, 'init', '--quiet', '--template=', '--initial-branch=main')
-  writeFileSync(join(work, 'README.md'), `# ${name}\n`)
-  gitIn(work, 'add', '--all')
-  gitIn(work, 'commit', '--quiet', '--message', 'Begin')
-  gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, bare)
-  gitIn(bare, 'config', 'core.logAllRefUpdates', 'always')
+  createRepository(work, { Begin: { 'README.md': `# ${name}\n` } })
+  git(work, 'clone', '--quiet', '--bare', '--template=', work, bare)
+  git(bare, 'config', 'core.logAllRefUpdates', 'always')
   templates.set(name, bare)
   return bare
 }
-
-const gitIn = (cwd: string, ...args: string[]) =>
-  execFileSync('git', args, { cwd, env: GIT_ENV, stdio: 'pipe' })
 
 /** Opens the gate of a sandbox; does nothing when the sandbox is being deleted. */
 export function openSandboxGate(place: string): void {

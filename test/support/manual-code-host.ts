@@ -181,6 +181,10 @@ export class ManualBucket implements Bucket {
     return this.state
   }
 
+  async check() {
+    return yes('Dev')
+  }
+
   async login() {
     return yes('open the page')
   }

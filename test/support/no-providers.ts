@@ -19,6 +19,7 @@ export const noProviders: Pick<HostDependencies, 'accounts' | 'bucket' | 'pulls'
     },
     bucket: {
       status: async () => ({ installed: false, loggedIn: false }),
+      check: async () => refused,
       login: async () => refused,
       upload: async () => refused,
       stop: () => {},

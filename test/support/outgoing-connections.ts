@@ -5,7 +5,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
+import { realClock as clock, realRandom as random } from '../../bin/process/clock.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
 import { provePeer } from '../../client/peer-owner.ts'

@@ -1,6 +1,6 @@
 /** The container and the trigger that `switchyard deploy kubernetes --print` prints, for tests that start them. */
-import type { Deployment } from '../../bin/deploy/deployment.ts'
-import { kubernetesDocuments } from '../../bin/deploy/documents.ts'
+import type { Deployment } from '../../bin/cli/deploy/deployment.ts'
+import { kubernetesDocuments } from '../../bin/cli/deploy/documents.ts'
 
 export interface PrintedPod {
   readonly args: readonly string[]

@@ -4,24 +4,22 @@
  * The executor uses real sandboxes, the built programs that run inside them, and the scripted agent in place of agentA. Only git
  * is replaced.
  */
-
 import { randomUUID } from 'node:crypto'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import type { BootedSandbox, TerminalSession, TerminalSize } from '../../core/daemon/terminal.ts'
 import { no, yes } from '../../core/result.ts'
 import type { AgentJob, RunCredentials } from '../../protocol/frames.ts'
 import { createAgentDrivers } from '../../worker/agents/registry.ts'
 import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
-import type { ExecutorDependencies } from '../../worker/run/executor-dependencies.ts'
-import { nodeInside } from '../../worker/run/sandbox-location.ts'
+import { nodeInside } from '../../worker/run/disk/sandbox-location.ts'
+import type { ExecutorDependencies } from '../../worker/run/execution/executor-dependencies.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
-import { removeFolderTree } from '../../worker/sandbox/folders.ts'
+import { removeFolderTree, sandboxUserOf } from '../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
-import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { confirmedClock } from './confirmed-clock.ts'
 import { createRecordingLog } from './recording-log.ts'
 

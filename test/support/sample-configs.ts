@@ -1,7 +1,7 @@
 /** Configurations for tests: small explicit ones, and arbitrary valid ones. */
 import fc from 'fast-check'
 import { renderConfig } from '../../core/settings/change.ts'
-import { objectWith } from '../../core/settings/path.ts'
+import { objectWith } from '../../core/settings/json-values.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { type CompletedConfig, SECRET_PATHS, type StoredConfig } from '../../protocol/config.ts'
 import { mergePatch } from '../../protocol/merge-patch.ts'

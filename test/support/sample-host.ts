@@ -2,14 +2,15 @@
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { realClock } from '../../bin/clock.ts'
 import { createHostForwarder } from '../../bin/pages/host-forwarder.ts'
 import { DASHBOARD_PAGE } from '../../bin/pages/page-kinds.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import type { ClientConnection } from '../../client/connection.ts'
 import { sendByNode } from '../../client/node-http.ts'
 import { dialByNode } from '../../client/node-socket.ts'
 import { yes } from '../../core/result.ts'
 import type { Run } from '../../protocol/run.ts'
+import { compareTickets } from '../../protocol/ticket-order.ts'
 import { openPageServer } from '../../transport/pages/page-server.ts'
 import type { PageServer } from '../../transport/pages/page-server-options.ts'
 import type { FakeHostApi } from './fake-host-api.ts'
@@ -88,7 +89,8 @@ function fill(
   const ended = runs.filter(({ finishedAt }) => finishedAt !== undefined)
   const active = runs.filter(({ finishedAt }) => finishedAt === undefined)
   for (const run of runs) hostApi.runsById.set(run.id, run)
-  for (const run of sample.busyRuns()) hostApi.eventsById.set(run.id, sample.log(run.id, logLines))
+  for (const run of sample.busyRuns())
+    hostApi.eventsById.set(run.id, run.status === 'queued' ? [] : sample.log(run.id, logLines))
   const [retried] = runs.filter(({ ticket }) => ticket.identifier === 'ENG-398')
   if (retried !== undefined) hostApi.eventsById.set(retried.id, sample.retriedLog(retried.id))
   hostApi.workersById.clear()
@@ -97,7 +99,7 @@ function fill(
   hostApi.answers.set('pulls', yes(samplePulls(sample)))
   hostApi.answers.set('pull', yes(samplePull(sample)))
   hostApi.memoriesByRepo.set('acme/api', [sample.memory('m1'), sample.memory('m2')])
-  const listed = sample.tickets(tickets)
+  const listed = sample.tickets(tickets).toSorted(compareTickets)
   hostApi.tickets = () => listed
   hostApi.explainTicket = (id) =>
     yes({ ticket: sample.ticket(Number(id.replace(/\D/g, '')) || 0), gates: sample.gates() })

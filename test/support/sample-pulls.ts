@@ -25,6 +25,14 @@ export function sampleSummary(
   }
 }
 
+/** Facts of a list by a code host; the last code host has none. */
+const COUNTS: readonly Partial<PullSummary>[] = [
+  { additions: 31, deletions: 9, changedFiles: 2, commentCount: 0, checksState: 'passed' },
+  { additions: 4, deletions: 0, changedFiles: 1, commentCount: 1, checksState: 'running' },
+  { additions: 118, deletions: 41, changedFiles: 3, commentCount: 12, checksState: 'failed' },
+  {},
+]
+
 export function samplePulls(sample: SampleRecords): PullListResponse {
   return {
     pulls: [
@@ -32,7 +40,7 @@ export function samplePulls(sample: SampleRecords): PullListResponse {
       sampleSummary(sample, 485, 'open', 'Announce toasts to screen readers'),
       sampleSummary(sample, 482, 'open', 'Move session cookies to SameSite Strict'),
       sampleSummary(sample, 483, 'draft', 'Spike: gRPC for the worker channel'),
-    ],
+    ].map((pull, at) => ({ ...pull, ...COUNTS[at] })),
     errors: [{ repo: 'infra', remote: 'acme/infra', message: 'the token may not read it' }],
   }
 }

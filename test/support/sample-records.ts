@@ -55,9 +55,13 @@ export class SampleRecords {
       labels: ['agent'],
       repo: pick(REPOS, at),
       blockedBy: [],
-      createdAt: this.ago(600),
-      updatedAt: this.ago(60),
+      createdAt: this.ago(600 + (at % 9)),
+      updatedAt: this.ago(60 + (at % 7)),
     }
+  }
+
+  blockedTicket(at: number, blockedBy: readonly string[]): Ticket {
+    return { ...this.ticket(at), blockedBy: [...blockedBy] }
   }
 
   tickets(count: number): Ticket[] {
@@ -97,9 +101,9 @@ export class SampleRecords {
       this.run(407, 'running', { sandbox: { workerId: 'wk-wren', workerName: 'wren' } }),
       this.run(223, 'preparing'),
       ...[413, 414, 417, 426].map((at) => queued(at, 'fleet at capacity')),
-      ...[418, 419].map((at) => queued(at, 'acme/api has 7 runs, its limit')),
-      queued(415, `usage limit of agentB until ${this.ago(-130)}`),
-      queued(420, 'waiting for ENG-412'),
+      ...[418, 419].map((at) => queued(at, 'worker heron holds the sandbox')),
+      queued(415, `publishing again at ${this.ago(-130)}: the code host answers 502`),
+      { ...queued(420, 'waiting for ENG-412, ENG-380'), ticket: this.blockedTicket(420, ['t-412', 't-380']) },
       queued(57, 'credential of agentC is missing: switchyard connect agent-c'),
       this.run(399, 'completed', { ...pull(487), prState: 'merged' }),
       this.run(215, 'completed', { ...pull(485), prState: 'open' }),

@@ -6,11 +6,11 @@
  */
 import { spawnSync } from 'node:child_process'
 import { openSync } from 'node:fs'
-import { realClock } from '../../bin/clock.ts'
-import { findLandlockProblem } from '../../worker/sandbox/bwrap/landlock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
+import { findLandlockProblem } from '../../worker/sandbox/bwrap/wrapper-commands.ts'
+import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/driver.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
-import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 
 export interface FinishedSandbox {
   readonly end: SandboxEnd

@@ -3,18 +3,18 @@
  */
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { realClock } from '../../bin/clock.ts'
-import { findLandlockProblem } from '../../worker/sandbox/bwrap/landlock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import { makeLauncher } from '../../worker/sandbox/bwrap/launch.ts'
-import type { LocalSandboxLauncher } from '../../worker/sandbox/driver.ts'
-import { thisMachine } from '../../worker/sandbox/local-machine.ts'
+import { findLandlockProblem } from '../../worker/sandbox/bwrap/wrapper-commands.ts'
 import type {
+  LocalSandboxLauncher,
   SandboxEnd,
   SandboxOrder,
   SandboxProcess,
   SandboxUser,
-} from '../../worker/sandbox/sandbox-process.ts'
-import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
+} from '../../worker/sandbox/driver.ts'
+import { sandboxUserOf } from '../../worker/sandbox/folders.ts'
+import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { runTypeScript, type TestProcess } from './child-process.ts'
 import type { FinishedSandbox, SandboxChildTask } from './sandbox-child.ts'
 import { isRoot } from './skips.ts'

@@ -111,7 +111,7 @@ function bundle(): string {
   const out = join(tempFolder(), 'scripted-agent.cjs')
   const options = ['--bundle', '--platform=node', '--format=cjs', '--log-level=error']
   execFileSync(join(root, 'node_modules', '.bin', 'esbuild'), [
-    join(root, 'worker', 'inside', 'scripted-agent.ts'),
+    join(root, 'examples/scripted-agent/program/scripted-agent.ts'),
     `--outfile=${out}`,
     ...options,
   ])

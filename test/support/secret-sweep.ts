@@ -117,7 +117,7 @@ export class ProcessWatcher {
   readonly #timer: ReturnType<typeof setInterval>
   readonly #sightings = new Map<string, SecretSighting>()
   /** Running processes that are no descendants; most of a scan's time would go into reading them again. */
-  #strangers = new Set<number>()
+  #unrelated = new Set<number>()
   /** The names in texts that were searched already, by which most scans search nothing. */
   readonly #namesIn = new Map<string, readonly string[]>()
   #plantsSearched = 0
@@ -131,7 +131,7 @@ export class ProcessWatcher {
 
   add(root: number): void {
     this.#roots.add(root)
-    this.#strangers.clear()
+    this.#unrelated.clear()
   }
 
   stop(): readonly SecretSighting[] {
@@ -168,19 +168,19 @@ export class ProcessWatcher {
   #descendants(): number[] {
     const running = pids()
     const parents = new Map(
-      running.filter((pid) => !this.#strangers.has(pid)).map((pid) => [pid, parentOf(pid)]),
+      running.filter((pid) => !this.#unrelated.has(pid)).map((pid) => [pid, parentOf(pid)]),
     )
     /** Undefined while an ancestor is unknown, because processes begin and end during the scan. */
     const isOurs = (pid: number): boolean | undefined => {
       if (this.#roots.has(pid)) return true
-      if (pid === NO_PROCESS || this.#strangers.has(pid)) return false
+      if (pid === NO_PROCESS || this.#unrelated.has(pid)) return false
       const parent = parents.get(pid)
       return parent === undefined ? undefined : isOurs(parent)
     }
     const judged = [...parents.keys()].map((pid) => [pid, isOurs(pid)] as const)
-    const strangers = judged.filter(([, ours]) => ours === false).map(([pid]) => pid)
+    const unrelated = judged.filter(([, ours]) => ours === false).map(([pid]) => pid)
     // A number that is free at one scan may belong to a descendant at the next.
-    this.#strangers = new Set([...strangers, ...running.filter((pid) => this.#strangers.has(pid))])
+    this.#unrelated = new Set([...unrelated, ...running.filter((pid) => this.#unrelated.has(pid))])
     return judged.filter(([, ours]) => ours === true).map(([pid]) => pid)
   }
 }

@@ -3,7 +3,7 @@
  *
  * All other work takes its real time, so a slow machine has as many attempts as a fast one.
  */
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import type { Clock } from '../../core/ports.ts'
 
 /** A longer timer is a timeout and no pause, so it is not skipped. */

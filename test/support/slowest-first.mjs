@@ -14,6 +14,7 @@ import { root } from '../../build/bundle.mjs'
 const SLOWEST = [
   'simulation/simulation',
   'system/worker-deaths',
+  'browser/filters',
   'system/secrets-providers',
   'system/worker',
   'system/interrupted-costs',

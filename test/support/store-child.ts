@@ -14,7 +14,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { realClock as clock, realRandom as random } from '../../bin/clock.ts'
+import { realClock as clock, realRandom as random } from '../../bin/process/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { lockDataDir } from '../../store/data-folder.ts'
 import { codeOf } from '../../store/errors.ts'

@@ -70,7 +70,7 @@ const LIBRARIES: Readonly<Record<string, RegExp>> = {
   '@xterm/xterm': /^web\/dashboard\/terminal\//,
   '@xterm/addon-fit': /^web\/dashboard\/terminal\//,
   '@xterm/addon-search': /^web\/dashboard\/terminal\//,
-  '@bomb.sh/tab': /^bin\/commands\/completion\.ts$/,
+  '@bomb.sh/tab': /^bin\/cli\/help\/completion\.ts$/,
 }
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
 const LIBRARY_TYPES: Readonly<Record<string, RegExp>> = {
@@ -123,6 +123,7 @@ export function violations(sources: Sources): string[] {
   const rules = [
     layers,
     actorLayers,
+    binLayers,
     libraries,
     pureBuiltins,
     ambient,
@@ -153,6 +154,17 @@ function actorLayers(path: string, text: string): string[] {
   const rank = actorRank(path)
   return inside(path, text)
     .filter((target) => target.startsWith('actors/') && isUpward(path, rank, target))
+    .map((target) => `${path}: must not import ${target}, which stands above it`)
+}
+
+/** Inside bin/ a noun of the command line may use a program, and no program a noun. */
+const BIN_RANKS: Readonly<Record<string, number>> = { process: 0, output: 0, pages: 1, programs: 2, cli: 3 }
+
+function binLayers(path: string, text: string): string[] {
+  const rankOf = (each: string): number => BIN_RANKS[each.split('/')[1] ?? ''] ?? 4
+  if (!path.startsWith('bin/')) return []
+  return inside(path, text)
+    .filter((target) => target.startsWith('bin/') && rankOf(target) > rankOf(path))
     .map((target) => `${path}: must not import ${target}, which stands above it`)
 }
 
@@ -288,6 +300,9 @@ function resolved(path: string, imports: readonly Import[]): string[] {
     .filter(({ from }) => from.startsWith('.'))
     .map(({ from }) => posix.join(posix.dirname(path), from))
 }
+
+/** The paths of the project's own files that a file imports, also lazily. */
+export const importedPaths = (path: string, text: string): string[] => resolved(path, importsOf(text))
 
 const STATIC = /^(?:import|export)\b(?<what>[^'"`;]*?)\bfrom\s*['"](?<from>[^'"]+)['"]/gm
 const BARE = /^import\s*['"](?<from>[^'"]+)['"]/gm

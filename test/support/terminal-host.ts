@@ -2,10 +2,12 @@
  * A fake host whose attach socket the test controls, and a shell in a real pseudo-terminal that runs the real command.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
 import { keepReading } from '../../build/recording/keep-reading.ts'
+import { SOURCE_HEADER } from '../../protocol/audit.ts'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
 import { installedCommand, installedPath } from './command-process.ts'
 import { encodeCloseFrame, type SocketPeer, startSocketServer } from './socket-server.ts'
@@ -18,6 +20,8 @@ export interface TerminalHost {
   readonly url: string
   /** HTTP requests in order, as method and path. */
   readonly requests: string[]
+  /** The programs that these requests and the views named as their sources. */
+  readonly sources: Set<string | undefined>
   /** Called for each new view. */
   onView: (view: TerminalHostView) => void
   /** Views so far. */
@@ -79,14 +83,18 @@ export class TerminalHostView {
 export async function startTerminalHost(dataDir = tempFolder()): Promise<TerminalHost> {
   const views: TerminalHostView[] = []
   const asked: string[] = []
+  const sources = new Set<string | undefined>()
+  const note = ({ headers }: IncomingMessage) => sources.add(headers[SOURCE_HEADER]?.toString())
   const server = await startSocketServer(
     undefined,
     (peer) => {
+      note(peer.request)
       const view = new TerminalHostView(peer)
       views.push(view)
       host.onView(view)
     },
     (request, response) => {
+      note(request)
       asked.push(`${request.method} ${request.url}`)
       if (host.isUnresponsive) return
       const isKnown = request.headers.authorization === `Bearer ${TOKEN}`
@@ -105,6 +113,7 @@ export async function startTerminalHost(dataDir = tempFolder()): Promise<Termina
     dataDir,
     url,
     requests: asked,
+    sources,
     views,
     onView: () => {},
     status: 200,
@@ -191,7 +200,9 @@ export function runInTerminal(
       })
       pty.write(END_OF_INPUT)
       const reply = (name: string) => new RegExp(`${name}=([0-9a-f:]+)`).exec(text())?.[1] ?? ''
-      return { before: reply('before'), after: reply('after'), code: Number(reply('code')) }
+      // The command may print a link, whose code has no semicolon behind its digits.
+      const code = Number(/code=(\d+);/.exec(text())?.[1])
+      return { before: reply('before'), after: reply('after'), code }
     },
   }
 }

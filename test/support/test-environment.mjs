@@ -10,6 +10,8 @@ import vm from 'node:vm'
 import { TestEnvironment } from 'jest-environment-node'
 import { shareCompiledCode } from './compiled-code.mjs'
 
+/** How many times later than its limit a test fails: `jest.config.mjs`. */
+const PATIENCE = Number(process.env.PATIENCE ?? 1)
 const enabledStorages = new Set()
 const { run } = AsyncLocalStorage.prototype
 const { createContext } = vm
@@ -42,6 +44,12 @@ export default class PlainEnvironment extends TestEnvironment {
     } finally {
       vm.createContext = createContext
     }
+  }
+
+  /** Tests with a limit of their own; `testTimeout` already counts the patience for the others. */
+  handleTestEvent({ name, test, hook }) {
+    const limited = name === 'test_fn_start' ? test : name === 'hook_start' ? hook : undefined
+    if (limited?.timeout !== undefined) limited.timeout *= PATIENCE
   }
 
   async teardown() {

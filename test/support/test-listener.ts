@@ -2,7 +2,7 @@
  * The listener that tests open their servers with: the one that this machine's programs use, or the one of Node in the
  * test files that say so.
  */
-import { chooseProgramListener } from '../../bin/program-listener.ts'
+import { chooseProgramListener } from '../../bin/process/program-listener.ts'
 import type { HttpListener } from '../../transport/listener-port.ts'
 import { nodeListener } from '../../transport/node/node-listener.ts'
 

@@ -5,7 +5,7 @@
  */
 import { afterEach } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
-import { realClock } from '../../bin/clock.ts'
+import { realClock } from '../../bin/process/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostServer } from '../../transport/host-server.ts'

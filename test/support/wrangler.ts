@@ -91,6 +91,12 @@ else if (args.slice(0, 3).join(' ') === 'r2 object put') put(args[3])
 else fail('Unknown argument: ' + args[0])
 
 function whoami() {
+  const token = process.env.CLOUDFLARE_API_TOKEN
+  if (token !== undefined) {
+    const loggedIn = token !== 'bad-token-bad-token'
+    say(JSON.stringify(loggedIn ? { loggedIn, authType: 'User API Token', accounts: [{ id: '4567', name: 'Token Account' }] } : { loggedIn }))
+    process.exit(loggedIn ? 0 : 1)
+  }
   if (world.old && args.includes('--json')) return fail('Unknown argument: json')
   if (world.whoami !== undefined) { say(world.whoami); process.exit(args.includes('--json') ? 1 : 0) }
   if (!args.includes('--json')) {

@@ -2,13 +2,13 @@
  * Follow-ups of pull requests: rebase onto the newest base, resolve conflicts, address remarks. Real hosts, workers,
  * sandboxes and git, on the local code host and on a fake GitHub.
  */
-import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import { DashboardClient } from '../support/dashboard-client.ts'
 import { FollowUpSystem, identifierOf, REVIEWER } from '../support/follow-up-system.ts'
+import { commitFiles, git } from '../support/git.ts'
 import { agentRequest, LocalSystem } from '../support/local-system.ts'
 import { connectSocket } from '../support/socket-client.ts'
 import { tempFolder } from '../support/temp-folder.ts'
@@ -30,13 +30,9 @@ const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label 
 /** Commits and pushes as a person with their own checkout. */
 function pushToMain(system: LocalSystem, files: Readonly<Record<string, string>>): void {
   const work = tempFolder()
-  execFileSync('git', ['clone', '--quiet', '--template=', system.bareRepoPath('plain'), work])
-  for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
-  const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
-  const git = (...args: string[]) => execFileSync('git', ['-C', work, ...as, ...args], { stdio: 'pipe' })
-  git('add', '--all')
-  git('commit', '--quiet', '--message', 'Go on')
-  git('push', '--quiet', 'origin', 'main')
+  git(work, 'clone', '--quiet', system.bareRepoPath('plain'), '.')
+  commitFiles(work, 'Go on', files)
+  git(work, 'push', '--quiet', 'origin', 'main')
 }
 
 const requestFollowUp = ({ host }: LocalSystem, { id }: Run) =>

@@ -6,7 +6,7 @@
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirect-effects.ts'
+import { CONNECT_AGAIN } from '../../actors/accounts/oauth-redirects.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { runCommand as command } from '../support/command-process.ts'
 import { SYSTEM_WAIT_MS_MAX } from '../support/dashboard-client.ts'

@@ -72,12 +72,12 @@ test(
     const ruled = ['One', 'Two', 'Three'].map((title) => system.createTicket(title, EXECUTED))
     const waiting = await waitToPublish(system, ruled)
     await until('a person is told', async () => (await refusalIn(system)) !== undefined, SYSTEM_WAIT_MS_MAX)
-    const told = await refusalIn(system)
-    expect(told).toMatchObject({ kind: 'codehost', message: expect.stringContaining('GH013') })
-    expect([...(told?.runs ?? [])].sort()).toEqual(waiting.map(({ id }) => id).sort())
+    const refusal = await refusalIn(system)
+    expect(refusal).toMatchObject({ kind: 'codehost', message: expect.stringContaining('GH013') })
+    expect([...(refusal?.runs ?? [])].sort()).toEqual(waiting.map(({ id }) => id).sort())
     repo.rejectPushes = undefined
     // A person need not wait for the next try.
-    const [, ...cure] = told?.cure?.split(' ') ?? []
+    const [, ...cure] = refusal?.cure?.split(' ') ?? []
     expect(await runCommand([...cure, '--data-dir', system.dataDir]).exit).toBe(0)
     for (const issue of ruled) await expectDoneOnce(system, issue)
     expect(await refusalIn(system)).toBeUndefined()

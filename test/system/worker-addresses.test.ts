@@ -1,13 +1,13 @@
 /** Addresses of jobs in the whole system: a worker uses only what it was started with; the reason of a held run is the cure. */
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { EXIT } from '../../bin/exit.ts'
+import { EXIT } from '../../bin/process/exit.ts'
 import { runCommand } from '../support/command-process.ts'
+import { createRepository, git } from '../support/git.ts'
 import { LocalSystem } from '../support/local-system.ts'
 import { tempFolder } from '../support/temp-folder.ts'
 import { closeAfterTest } from '../support/test-resources.ts'
@@ -24,20 +24,11 @@ function createOutsideRepository(): {
 } {
   const folder = tempFolder()
   const [path, draft, mark] = [join(folder, 'outside.git'), join(folder, 'draft'), join(folder, 'mark')]
-  mkdirSync(draft)
-  writeFileSync(join(draft, 'README.md'), '# outside\n')
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.org', ...args], {
-      cwd: draft,
-      stdio: 'pipe',
-    })
-  git('init', '--quiet', '--initial-branch=main')
-  git('add', '--all')
-  git('commit', '--quiet', '--message', 'Begin')
-  git('clone', '--quiet', '--bare', draft, path)
+  createRepository(draft, { Begin: { 'README.md': '# outside\n' } })
+  git(draft, 'clone', '--quiet', '--bare', draft, path)
   for (const hook of ['pre-receive', 'reference-transaction'])
     writeFileSync(join(path, 'hooks', hook), `#!/bin/sh\ntouch ${mark}\n`, { mode: 0o755 })
-  git('--git-dir', path, 'config', 'core.alternateRefsCommand', `touch ${mark}; true`)
+  git(path, 'config', 'core.alternateRefsCommand', `touch ${mark}; true`)
   return { folder, path, mark }
 }
 
@@ -71,14 +62,8 @@ test('the host’s own worker uses a clone URL outside the code host only when t
   const allowing = await LocalSystem.open({ local: true, repos, hostArgs: ['--local-repos', folder] })
   allowing.writeTicket('ADR-4', WORK, { repo: 'outside' })
   expect(await allowing.waitForEnd('ADR-4')).toMatchObject({ status: 'completed' })
-  const branches = execFileSync('git', [
-    '--git-dir',
-    path,
-    'for-each-ref',
-    '--format=%(refname)',
-    'refs/heads',
-  ])
-  expect(branches.toString().trim().split('\n')).toHaveLength(2)
+  const branches = git(path, 'for-each-ref', '--format=%(refname)', 'refs/heads')
+  expect(branches.split('\n')).toHaveLength(2)
   expect(existsSync(mark)).toBe(false)
 }, 240_000)
 

@@ -1,8 +1,9 @@
 /**
  * `nodeListener` implements the listener port with node:http and ws, where the native listener does not load.
  *
- * Like the native one, it reads the next request of a connection only after the reply to the one before, and reads nothing
- * more once a connection is to be closed. Node's parser answers invalid requests with 400 and too large heads with 431.
+ * Like the native one, it reads the next request of a connection only after the reply to the one before, and reads
+ * nothing more once a connection is to be closed. Node's parser answers invalid requests with 400 and too large heads
+ * with 431.
  */
 import { readFileSync } from 'node:fs'
 import {
@@ -15,18 +16,15 @@ import {
 import { createServer as createTlsServer, type ServerOptions as HttpsOptions } from 'node:https'
 import { type Socket, Server as TcpServer } from 'node:net'
 import type { TlsFiles } from '../../core/settings/listeners.ts'
-import {
-  HTTP_BODY_SECONDS_MAX,
-  HTTP_HEAD_BYTES_MAX,
-  HTTP_HEAD_SECONDS_MAX,
-  HTTP_IDLE_SECONDS_MAX,
-} from '../../protocol/limits.ts'
+import { HTTP_BODY_SECONDS_MAX, HTTP_IDLE_SECONDS_MAX } from '../../protocol/limits.ts'
 import type { HttpListener, ListenerApp, OpenPort, SocketBehavior } from '../listener-port.ts'
-import { NodeRequest } from './node-request.ts'
-import { NodeResponse } from './node-response.ts'
-import { answerBrokenRequest, refuseBroken, refuseChunkedUpgrade, refuseVersion } from './parser-replies.ts'
-import { messageBody, upgradeBody } from './request-body.ts'
+import { type Reply, refusal, statusLine } from '../reply.ts'
+import { messageBody, NodeRequest, NodeResponse, upgradeBody } from './node-response.ts'
 import { SocketServer } from './socket-server.ts'
+
+/** The first line and the headers of a request, together. */
+export const HTTP_HEAD_BYTES_MAX = 16 * 1024
+const HTTP_HEAD_SECONDS_MAX = 10
 
 /** Limits of time that tests shorten. */
 export interface NodeTimings {
@@ -173,4 +171,57 @@ class NodeApp implements ListenerApp {
 function tlsOptions({ certFile, keyFile }: TlsFiles, options: ServerOptions): HttpsOptions {
   const handshakeTimeout = HTTP_HEAD_SECONDS_MAX * 1000
   return { ...options, handshakeTimeout, cert: readFileSync(certFile), key: readFileSync(keyFile) }
+}
+
+// ---- broken requests -----------------------------------------------------------------------------------------------
+
+const BROKEN = refusal(400, 'this is not a valid request of HTTP/1.1')
+const CHUNKED_UPGRADE = refusal(
+  400,
+  'the body has a Transfer-Encoding and the request an Upgrade header; send a Content-Length, or no Upgrade header',
+)
+const WRONG_VERSION = refusal(505, 'HTTP/1.1 is the only supported version')
+const REPLIES: Readonly<Record<string, Reply>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: refusal(408, 'the request did not arrive in time'),
+  HPE_HEADER_OVERFLOW: refusal(431, `the head of a request has at most ${HTTP_HEAD_BYTES_MAX} bytes`),
+  HPE_INVALID_VERSION: WRONG_VERSION,
+}
+
+/**
+ * Answers requests that Node's parser does not accept, and closes their connections.
+ *
+ * @param mayAnswer false when a part of another reply may have been sent
+ */
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket, mayAnswer: boolean): void {
+  const code = error.code ?? ''
+  const reply = REPLIES[code] ?? (code.startsWith('HPE_') ? BROKEN : undefined)
+  if (reply === undefined || !mayAnswer || socket.destroyed) socket.destroy()
+  // A reply has been sent already when the connection has ended.
+  else if (!socket.writableEnded) send(socket, reply)
+}
+
+function refuseBroken(socket: Socket): void {
+  send(socket, BROKEN)
+}
+
+/** Node reads no chunks behind an upgrade, so nobody would learn where the body ends. */
+function refuseChunkedUpgrade(socket: Socket): void {
+  send(socket, CHUNKED_UPGRADE)
+}
+
+function refuseVersion(socket: Socket): void {
+  send(socket, WRONG_VERSION)
+}
+
+/** Writes the reply itself: node:http has no response for a request that was not read. */
+function send(socket: Socket, { status, type, body }: Reply): void {
+  const lines = [
+    `HTTP/1.1 ${statusLine(status)}`,
+    `content-type: ${type}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+    `\r\n${String(body)}`,
+  ]
+  socket.setTimeout(HTTP_IDLE_SECONDS_MAX * 1000, () => socket.destroy())
+  socket.end(lines.join('\r\n'), () => socket.destroy())
 }

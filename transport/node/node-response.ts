@@ -1,17 +1,15 @@
 /**
  * `NodeResponse` implements the port's response with node:http.
  *
- * Node accepts every byte and keeps what the socket does not take, so a part counts as sent on, and the next one is asked
- * for when everything has left. A client that reads nothing for a while is disconnected, because what is kept for it
- * takes memory.
+ * Node accepts every byte and keeps what the socket does not take, so a part counts as sent on, and the next one is
+ * asked for when everything has left. A client that reads nothing for a while is disconnected, because what is kept
+ * for it takes memory.
  */
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { HTTP_IDLE_SECONDS_MAX } from '../../protocol/limits.ts'
-import type { AsciiText, ListenerResponse } from '../listener-port.ts'
-import { toBytes } from '../to-bytes.ts'
-import type { BodySource } from './request-body.ts'
-import { toArrayBuffer } from './to-array-buffer.ts'
+import type { AsciiText, ListenerRequest, ListenerResponse } from '../listener-port.ts'
+import { toArrayBuffer, toBytes } from '../to-bytes.ts'
 
 /** Accepts an upgrade; exists only for requests that ask for one. */
 export type AcceptUpgrade = (data: unknown) => void
@@ -187,5 +185,81 @@ export class NodeResponse implements ListenerResponse {
     if (this.#isEnded) return
     this.#isEnded = true
     this.#onAborted()
+  }
+}
+
+// ---- bodies --------------------------------------------------------------------------------------------------------
+
+type BodySource = (receive: (piece: Uint8Array, isLast: boolean) => void) => void
+
+const NO_BYTES = new Uint8Array()
+
+/**
+ * Body sources hand the bytes of a request's body on, and say which ones are the last.
+ *
+ * Node stops reading HTTP at an upgrade, although a request that asks for one may have a body and an ordinary reply
+ * (some clients ask for HTTP/2 in this way). The body is then read from the connection, by its length; one that is
+ * chunked has been refused before.
+ */
+export function messageBody(message: IncomingMessage): BodySource {
+  return (receive) => {
+    message.on('data', (piece: Buffer) => receive(piece, false))
+    message.on('end', () => receive(NO_BYTES, true))
+  }
+}
+
+/** @param first the bytes that arrived together with the head */
+export function upgradeBody(message: IncomingMessage, socket: Socket, first: Uint8Array): BodySource {
+  return (receive) => {
+    let left = Number(message.headers['content-length'] ?? 0)
+    const read = (piece: Uint8Array): void => {
+      if (left === 0) return
+      const own = piece.subarray(0, left)
+      left -= own.byteLength
+      receive(own, left === 0)
+    }
+    read(first)
+    if (left === 0 && first.byteLength === 0) receive(NO_BYTES, true)
+    socket.on('data', read)
+  }
+}
+
+// ---- requests ------------------------------------------------------------------------------------------------------
+
+/** `NodeRequest` gives the port's view of a request of node:http. */
+export class NodeRequest implements ListenerRequest {
+  readonly #message: IncomingMessage
+  /** The path, and the query when there is a `?`. */
+  readonly #url: readonly [path: string, query?: string]
+
+  constructor(message: IncomingMessage) {
+    this.#message = message
+    const target = message.url ?? ''
+    const mark = target.indexOf('?')
+    this.#url = mark < 0 ? [target] : [target.slice(0, mark), target.slice(mark + 1)]
+  }
+
+  getCaseSensitiveMethod(): string {
+    return this.#message.method ?? ''
+  }
+
+  getUrl(): string {
+    return this.#url[0]
+  }
+
+  getQuery(): string | undefined {
+    return this.#url[1]
+  }
+
+  getHeader(lowerCaseName: string): string {
+    const value = this.#message.headers[lowerCaseName]
+    return typeof value === 'string' ? value : (value?.[0] ?? '')
+  }
+
+  /** `headers` would join repeated headers or drop them, so this visits `rawHeaders`. */
+  forEach(visit: (name: string, value: string) => void): void {
+    const { rawHeaders } = this.#message
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2)
+      visit(rawHeaders[at]?.toLowerCase() ?? '', rawHeaders[at + 1] ?? '')
   }
 }

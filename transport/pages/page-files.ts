@@ -8,11 +8,10 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname, join, relative, sep } from 'node:path'
-import { chooseEncoding, type Encoding } from '../accept-encoding.ts'
 import type { ListenerResponse } from '../listener-port.ts'
-import type { Headers } from '../reply.ts'
+import { type Headers, statusLine } from '../reply.ts'
+import { chooseEncoding, type Encoding } from '../reply-compressor.ts'
 import type { RequestHead } from '../request-head.ts'
-import { statusLine } from '../status.ts'
 
 export interface PageFile {
   readonly plain: FileForm

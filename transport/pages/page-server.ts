@@ -5,34 +5,61 @@
  * Files contain nothing of the host and need no cookie. Everything under /api and /ws does. The launch token never
  * passes through here: the forwarder adds it behind.
  */
+import type { Clock } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { HTTP_BODY_BYTES_MAX, PAGE_SESSION_BYTES_MAX } from '../../protocol/limits.ts'
-import { chooseEncoding } from '../accept-encoding.ts'
-import { createSecretCheck, isLoopbackHost } from '../authentication.ts'
-import { framingError } from '../body.ts'
+import { HTTP_ANSWER_BYTES_MAX, HTTP_BODY_BYTES_MAX } from '../../protocol/limits.ts'
+import { messageOf } from '../../protocol/message-of.ts'
+import { type Body, framingError, readBody } from '../body.ts'
 import type { Exchange } from '../exchange.ts'
 import { CLOSE_MS_MAX } from '../host-server.ts'
-import { createApp, listen } from '../listener.ts'
-import type { ListenerApp, ListenerRequest, ListenerResponse, OpenPort } from '../listener-port.ts'
-import { json, type Reply, refusal, send, sendAndClose, sendWithoutBody } from '../reply.ts'
+import {
+  createApp,
+  type ListenerApp,
+  type ListenerRequest,
+  type ListenerResponse,
+  listen,
+  type OpenPort,
+} from '../listener-port.ts'
+import {
+  type Download,
+  type Headers,
+  json,
+  type Reply,
+  refusal,
+  send,
+  sendAndClose,
+  sendWithoutBody,
+} from '../reply.ts'
+import { chooseEncoding } from '../reply-compressor.ts'
+import { createSecretCheck, isLoopbackHost } from '../request-checks.ts'
 import { announcesBody, type RequestHead } from '../request-head.ts'
-import { forwardRequest } from './forward-request.ts'
-import type { ForwardedRequest } from './host-forwarder.ts'
+import { PageFiles, writeFile } from './page-files.ts'
+import {
+  type ForwardedReply,
+  type ForwardedRequest,
+  type HostForwarder,
+  PageExchanges,
+  type PageServer,
+  type PageServerOptions,
+} from './page-server-options.ts'
 import {
   type BrowserRequest,
+  CODE_PATH,
+  cookieLine,
+  cookieNameOf,
+  linkTo,
+  PageSessions,
   readBrowserRequest,
+  readCode,
   readProgramSecret,
   refuseActive,
   refuseForeign,
   refuseMethod,
-} from './page-check.ts'
-import { PageExchanges } from './page-exchanges.ts'
-import { PageFiles, writeFile } from './page-files.ts'
-import type { PageServer, PageServerOptions } from './page-server-options.ts'
-import { CODE_PATH, cookieLine, cookieNameOf, linkTo, PageSessions, readCode } from './page-sessions.ts'
-import { PageSockets } from './page-sockets.ts'
-import { ProgramSockets } from './program-sockets.ts'
-import { readPageBody } from './read-page-body.ts'
+} from './page-sessions.ts'
+import { PageSockets, ProgramSockets } from './page-sockets.ts'
+
+/** The body that signs a browser in, and how many of them may be on their way; one more ends the oldest. */
+export const PAGE_SESSION_BYTES_MAX = 1024
 
 export async function openPageServer(options: PageServerOptions): Promise<Result<PageServer>> {
   const { address } = options
@@ -232,4 +259,113 @@ class PageListener {
 function answerWith(response: ListenerResponse, { method }: RequestHead, reply: Reply): void {
   if (method === 'HEAD') sendWithoutBody(response, reply)
   else send(response, reply)
+}
+
+// ---- forwarding ----------------------------------------------------------------------------------------------------
+
+/** Everything else that the host says in headers is between it and this process. */
+const FORWARDED_HEADERS = ['allow', 'content-disposition', 'content-encoding', 'link', 'retry-after', 'vary']
+/** An answer that a browser would show as a document may do nothing. */
+const INERT: Headers = [
+  ['content-security-policy', "default-src 'none'; sandbox; frame-ancestors 'none'"],
+  ['cross-origin-resource-policy', 'same-origin'],
+]
+const UNSAFE_IN_HEADER = /[^\t\x20-\x7e]/
+const JSON_TYPE = 'application/json'
+
+/** Forwards a request of the page to the host, and its answer to the page, no faster than the page reads. */
+async function forwardRequest(
+  forwarder: HostForwarder,
+  request: Omit<ForwardedRequest, 'signal'>,
+  exchange: Exchange,
+): Promise<void> {
+  const gone = new AbortController()
+  let reply: ForwardedReply | undefined
+  // Later the exchange ends the reading of the answer by itself.
+  exchange.onEnd(() => {
+    if (reply === undefined) gone.abort()
+  })
+  try {
+    reply = await forwarder.send({ ...request, signal: gone.signal })
+  } catch (error) {
+    exchange.reply(hostAway(error))
+    return
+  }
+  if (reply.status === 200 && request.method !== 'HEAD') await forwardBody(reply, exchange)
+  else exchange.reply(await readReply(reply, request.method === 'HEAD'))
+}
+
+const hostAway = (error: unknown): Reply => refusal(503, messageOf(error), [['retry-after', '1']])
+
+async function forwardBody(reply: ForwardedReply, exchange: Exchange): Promise<void> {
+  const length = reply.header('content-length')
+  const download: Download = {
+    status: 200,
+    type: typeOf(reply),
+    size: length === undefined ? undefined : Number(length),
+    headers: headersOf(reply),
+    read: () => reply.body,
+  }
+  try {
+    await exchange.download(download)
+  } catch (error) {
+    // Before the first part another answer is possible; after it the connection has been closed.
+    exchange.reply(hostAway(error))
+  }
+}
+
+/** Refusals and answers of other statuses are short. */
+async function readReply(reply: ForwardedReply, isWithoutBody: boolean): Promise<Reply> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  try {
+    for await (const part of reply.body) {
+      bytes += part.byteLength
+      if (bytes > HTTP_ANSWER_BYTES_MAX) return refusal(502, 'the answer of the host is too long')
+      parts.push(part)
+    }
+  } catch (error) {
+    return hostAway(error)
+  }
+  const body = isWithoutBody ? '' : Buffer.concat(parts)
+  return { status: reply.status, type: typeOf(reply), body, headers: headersOf(reply) }
+}
+
+function typeOf(reply: ForwardedReply): string {
+  const type = reply.header('content-type') ?? JSON_TYPE
+  return UNSAFE_IN_HEADER.test(type) ? JSON_TYPE : type
+}
+
+function headersOf(reply: ForwardedReply): Headers {
+  const kept = FORWARDED_HEADERS.flatMap((name): Headers => {
+    const value = reply.header(name)
+    return value === undefined || UNSAFE_IN_HEADER.test(value) ? [] : [[name, value]]
+  })
+  return [...kept, ...INERT]
+}
+
+// ---- bodies --------------------------------------------------------------------------------------------------------
+
+const TOO_LARGE = refusal(413, 'the body is too large')
+const TOO_LATE = refusal(408, 'the body did not arrive in time')
+
+/**
+ * Reads the body of a page's request whole, and answers one that is too large or does not arrive in time.
+ *
+ * @param use is called once with a whole body, or never
+ */
+function readPageBody(
+  response: ListenerResponse,
+  head: RequestHead,
+  bytesMax: number,
+  clock: Clock,
+  exchange: Exchange,
+  use: (bytes: Uint8Array) => void,
+): void {
+  const onBody = (body: Body): void => {
+    if (body.is === 'whole') use(body.bytes)
+    else if (body.is === 'late') exchange.replyAndClose(TOO_LATE)
+    else exchange.replyBeforeBodyEnds(TOO_LARGE, body.onRestReceived, clock)
+  }
+  readBody(response, head, 'kept', clock, exchange, onBody, bytesMax)
 }

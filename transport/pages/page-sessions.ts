@@ -6,8 +6,17 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/ports.ts'
-import { PAGE_CODE_SECONDS, PAGE_CODES_MAX, PAGE_SESSIONS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import type { ListenerRequest } from '../listener-port.ts'
+import { type Reply, refusal } from '../reply.ts'
+import { isLoopbackHost, readBearer } from '../request-checks.ts'
+import { type RequestHead, readHead } from '../request-head.ts'
+
+/** How long the code of a page's link is good, and how many of them at once. */
+export const PAGE_CODE_SECONDS = 60
+const PAGE_CODES_MAX = 16
+/** Browsers that are signed in to one page; the one that was used longest ago is forgotten for another. */
+export const PAGE_SESSIONS_MAX = 64
 
 /** Commands of the same user ask here for a new code. */
 export const CODE_PATH = '/session/code'
@@ -93,3 +102,93 @@ export function readCode(bytes: Uint8Array): string {
   const code: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, 'code') : undefined
   return typeof code === 'string' ? code : ''
 }
+
+// ---- requests of a browser -----------------------------------------------------------------------------------------
+
+export interface BrowserRequest {
+  readonly head: RequestHead
+  readonly cookies: string
+  readonly fetchSite: string
+  readonly fetchDest: string
+}
+
+const READ_HEADERS = ['cookie', 'sec-fetch-site', 'sec-fetch-dest']
+
+/**
+ * Admits the requests of a page's own documents, and refuses everything that another page has caused.
+ *
+ * Any web page in the person's browser can reach this port. The Host must name loopback, which stops DNS rebinding; an
+ * Origin must be the one that the request goes to; and a browser that says where the request comes from must name the
+ * same origin, or the person. Only a link to the first document may stand on a page of another port.
+ */
+export function readBrowserRequest(request: ListenerRequest): BrowserRequest {
+  const found: Record<string, string> = {}
+  request.forEach((name, value) => {
+    if (!READ_HEADERS.includes(name)) return
+    found[name] = found[name] === undefined ? value : `${found[name]}; ${value}`
+  })
+  return {
+    head: readHead(request),
+    cookies: found.cookie ?? '',
+    fetchSite: found['sec-fetch-site'] ?? '',
+    fetchDest: found['sec-fetch-dest'] ?? '',
+  }
+}
+
+const HOST_REFUSED = refusal(
+  403,
+  'the Host header must name a loopback address, such as 127.0.0.1 or localhost',
+)
+const ORIGIN_REFUSED = refusal(
+  403,
+  'only the pages of this address may ask here; open the link that the command prints',
+)
+
+/** The refusal of a request that no page of this origin has sent. */
+export function refuseForeign(request: BrowserRequest): Reply | undefined {
+  const { head, fetchSite } = request
+  if (head.hosts !== 1 || !isLoopbackHost(head.host)) return HOST_REFUSED
+  const isOwnOrigin =
+    head.origins === 0 || (head.origins === 1 && head.origin === `http://${head.host}`.toLowerCase())
+  const isOwnSite = fetchSite === '' || fetchSite === 'same-origin' || fetchSite === 'none' || isLink(request)
+  return isOwnOrigin && isOwnSite ? undefined : ORIGIN_REFUSED
+}
+
+/**
+ * Another page of this machine may lead to the first document, which holds nothing: the dashboard leads to the
+ * inspector.
+ */
+const isLink = ({ head: { method, path }, fetchSite, fetchDest }: BrowserRequest): boolean =>
+  fetchSite === 'same-site' && fetchDest === 'document' && method === 'GET' && path === '/'
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE']
+
+export function refuseMethod({ method }: RequestHead): Reply | undefined {
+  if (METHODS.includes(method)) return undefined
+  return refusal(405, `use ${METHODS.join(', ')}`, [['allow', METHODS.join(', ')]])
+}
+
+/** The secret of a program; a browser says more about where its requests come from than programs do. */
+export function readProgramSecret({ head, fetchSite }: BrowserRequest): string | undefined {
+  const isProgram = head.origins === 0 && fetchSite === '' && head.authorizations === 1
+  return isProgram && head.method === 'POST' ? readBearer(head.authorization) : undefined
+}
+
+const FORWARDED = /^\/(api|ws)(\/|$)/
+const ANY_ORIGIN = 'http://127.0.0.1'
+
+/** Whether a path belongs to the host's interface; dots that would lead out of it count. */
+export function isInterface(path: string): boolean {
+  return (
+    FORWARDED.test(path) &&
+    URL.canParse(path, ANY_ORIGIN) &&
+    FORWARDED.test(new URL(path, ANY_ORIGIN).pathname)
+  )
+}
+
+const ACTIVE_DEST = /script|style|worker|worklet|xslt|object|embed|manifest/
+const ACTIVE_REFUSED = refusal(403, 'what the host answers is data, and no part of a page')
+
+/** Artifacts come from agents. Scripts of this origin are allowed to run, so none may come from there. */
+export const refuseActive = ({ fetchDest }: BrowserRequest): Reply | undefined =>
+  ACTIVE_DEST.test(fetchDest) ? ACTIVE_REFUSED : undefined

@@ -27,6 +27,12 @@ export interface RouteRequest<N extends RouteName> {
   readonly query: QueryOf<N>
   readonly body: BodyOf<N>
   readonly asker: Asker | undefined
+  readonly presence: Presence
+}
+
+/** Whether anybody still waits for the answer. */
+export interface Presence {
+  readonly hasGone: boolean
 }
 
 /** The caller: its source, and on routes for workers the authenticated worker, or the join key that was sent instead. */
@@ -63,7 +69,12 @@ export interface ServedRoute {
   /** Checks a body against the route's schema. */
   readBody(value: unknown): Parsed<unknown>
   /** Called with the values that `readParameters` and `readBody` returned. */
-  run(placed: RouteParameters, body: unknown, asker: Asker | undefined): Reply | Promise<Reply | Download>
+  run(
+    placed: RouteParameters,
+    body: unknown,
+    asker: Asker | undefined,
+    presence: Presence,
+  ): Reply | Promise<Reply | Download>
 }
 
 const UPGRADE_REQUIRED = refusal(426, 'this path is a WebSocket: send an Upgrade request', [
@@ -104,9 +115,9 @@ export function serveRoute(name: ServedRoute['name'], route: Route, run: ServedR
 }
 
 function runHandler<N extends RouteName>(handler: Handler<N>): ServedRoute['run'] {
-  return (placed, body, asker) => {
+  return ({ params, query }, body, asker, presence) => {
     // All values were checked with the schemas from which RouteRequest<N> is derived.
-    const ask = { params: placed.params, query: placed.query, body, asker } as RouteRequest<N>
+    const ask = { params, query, body, asker, presence } as RouteRequest<N>
     return handler(ask)
   }
 }

@@ -2,7 +2,10 @@
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { Meters } from '../../core/ports.ts'
 import type { Refusal } from '../../core/result.ts'
-import { createCachedJson, json, refusalReply, resultReply, text } from '../reply.ts'
+import { UNFINISHED } from '../../core/run/run-transitions.ts'
+import { LIST_LIMIT_MAX } from '../../protocol/limits.ts'
+import type { StatusResponse } from '../../protocol/routes.ts'
+import { createCachedJson, json, type Reply, refusalReply, resultReply, text } from '../reply.ts'
 import type { RequestCounter } from '../request-counter.ts'
 import type { Handlers } from './route-table.ts'
 
@@ -25,6 +28,7 @@ const STORE_BROKEN: Refusal = {
 
 type ServiceRoute =
   | 'health'
+  | 'readStatus'
   | 'readConfig'
   | 'changeSettings'
   | 'pauseDispatch'
@@ -42,6 +46,7 @@ export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, Se
     // The route needs no token, so the reason, which may contain paths, is only logged.
     health: () =>
       hostApi.storeState().is === 'broken' ? refusalReply(STORE_BROKEN) : health(hostApi.health()),
+    readStatus: () => statusReply(hostApi),
     readConfig: () => config(hostApi.config()),
     changeSettings: async ({ body }) => {
       const changed = await hostApi.changeSettings(body.patch, body.confirm)
@@ -55,6 +60,20 @@ export function serviceHandlers(options: ServiceRouteOptions): Pick<Handlers, Se
       return text(await metricsText(), PROMETHEUS_TYPE)
     },
   }
+}
+
+function statusReply(hostApi: HostApi): Reply {
+  if (hostApi.storeState().is === 'broken') return refusalReply(STORE_BROKEN)
+  const listed = hostApi.runs({ status: UNFINISHED, limit: LIST_LIMIT_MAX })
+  if (!listed.ok) return refusalReply(listed.refusal)
+  return json({
+    health: hostApi.health(),
+    tracker: hostApi.trackerStatus(),
+    paused: hostApi.config().policy.paused === true,
+    workers: hostApi.fleet().workers,
+    runs: [...listed.value.runs],
+    attention: hostApi.attention().items,
+  } satisfies StatusResponse)
 }
 
 /** Updates the gauges that are computed only on demand. A kind without actors is reported as 0. */

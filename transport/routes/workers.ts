@@ -24,7 +24,7 @@ type WorkerRoute =
 /** @param named the marks by which a worker's machine recognises the host */
 export function workerHandlers(
   hostApi: HostApi,
-  named: Pick<PairingTokenResponse, 'fingerprint' | 'hostUser'>,
+  named: Pick<PairingTokenResponse, 'fingerprint' | 'hostUser' | 'fleetPort'>,
 ): Pick<Handlers, WorkerRoute> {
   return {
     listWorkers: () => json(hostApi.fleet()),

@@ -5,11 +5,12 @@
  * read, pushes wait here (their text is shared by all sockets). Then the queued pushes are sent and the library's topics
  * take over in the same tick, so no push is lost, repeated or out of order.
  */
-
 import type { Clock } from '../../core/ports.ts'
-import { DASHBOARD_BACKLOG_BYTES_MAX, DASHBOARD_FRAMES_PER_10_SECONDS_MAX } from '../../protocol/limits.ts'
+import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ServerSocket } from '../listener-port.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
+
+export const DASHBOARD_FRAMES_PER_10_SECONDS_MAX = 1000
 
 /** A push as bytes. `runId`: the run whose event it is; undefined for all other pushes. */
 export interface EncodedPush {

@@ -1,14 +1,13 @@
 /**
- * Serves the dashboard socket: a hello with the whole state, then every change. A socket of `/ws?changes=1` gets a hello
- * without runs and tickets, and of both only what has changed.
+ * Serves the dashboard socket: a hello with the whole state, then every change. A socket of `/ws?changes=1` gets a
+ * hello without runs and tickets, and of both only what has changed.
  *
- * Each push is serialized once and published through the library's topics: one for each form of sockets, one for the events of
- * all runs, one for each subscribed run. A socket with subscriptions leaves the topic of all runs, so no event arrives
- * twice.
+ * Each push is serialized once and published through the library's topics: one for each form of sockets, one for the
+ * events of all runs, one for each subscribed run. A socket with subscriptions leaves the topic of all runs, so no
+ * event arrives twice.
  */
-
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { EventPush, OutgoingPush } from '../../core/outgoing-push.ts'
+import type { EventPush, OutgoingPush } from '../../core/connection-ports.ts'
 import type { Cancel, Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import {
@@ -16,18 +15,13 @@ import {
   type DashboardPush,
   DashboardRequest,
   type SubscribedFrame,
+  type TicketsChangedPush,
 } from '../../protocol/dashboard.ts'
-import {
-  DASHBOARD_BACKLOG_BYTES_MAX,
-  DASHBOARD_FRAME_BYTES_MAX,
-  DASHBOARD_SOCKETS_MAX,
-  DASHBOARD_SUBSCRIPTIONS_MAX,
-  SOCKET_IDLE_SECONDS,
-} from '../../protocol/limits.ts'
+import { DASHBOARD_BACKLOG_BYTES_MAX, SOCKET_IDLE_SECONDS } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
+import type { Ticket } from '../../protocol/run.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { CLOSE } from './bounded-sender.ts'
-import { ChangedTickets } from './changed-tickets.ts'
 import {
   type DashboardForm,
   DashboardSocket,
@@ -37,8 +31,11 @@ import {
   TOPIC_EVENTS,
   TOPIC_OF,
 } from './dashboard-socket.ts'
-import type { SocketGroup } from './socket-group.ts'
-import type { Upgrade } from './upgrade.ts'
+import type { SocketGroup, Upgrade } from './upgrade.ts'
+
+export const DASHBOARD_SOCKETS_MAX = 1024
+export const DASHBOARD_FRAME_BYTES_MAX = 64 * 1024
+export const DASHBOARD_SUBSCRIPTIONS_MAX = 1000
 
 export interface DashboardSocketsOptions {
   readonly hostApi: HostApi
@@ -47,26 +44,11 @@ export interface DashboardSocketsOptions {
   readonly log: Log
 }
 
-export interface DashboardSockets extends SocketGroup {
-  /** Whether another dashboard may connect. */
-  hasCapacity(): boolean
-}
-
 /** Frames above the protocol's limit are read up to this size, to answer with a reason; beyond it the library closes. */
 const FRAME_BYTES_READ_MAX = 2 * DASHBOARD_FRAME_BYTES_MAX
 const LABELS = { socket: 'dashboard' }
 
-/** Registers the socket with the listener. @param upgrade admits or refuses a connection */
-export function serveDashboard(
-  app: ListenerApp,
-  path: string,
-  upgrade: Upgrade,
-  options: DashboardSocketsOptions,
-): DashboardSockets {
-  return new ServedDashboards(app, path, upgrade, options)
-}
-
-class ServedDashboards implements DashboardSockets {
+export class DashboardSockets implements SocketGroup {
   readonly #app: ListenerApp
   readonly #options: DashboardSocketsOptions
   readonly #dashboards = new Set<DashboardSocket>()
@@ -79,6 +61,7 @@ class ServedDashboards implements DashboardSockets {
   /** The host makes no pushes while nobody listens. */
   #stopListening: Cancel | undefined
 
+  /** Registers the socket with the listener. @param upgrade admits or refuses a connection */
   constructor(app: ListenerApp, path: string, upgrade: Upgrade, options: DashboardSocketsOptions) {
     this.#app = app
     this.#options = options
@@ -104,6 +87,7 @@ class ServedDashboards implements DashboardSockets {
     this.#tickets = undefined
   }
 
+  /** Whether another dashboard may connect. */
   hasCapacity(): boolean {
     return this.#dashboards.size < DASHBOARD_SOCKETS_MAX
   }
@@ -264,6 +248,8 @@ function withDashboard(
   if (dashboard !== undefined) run(dashboard)
 }
 
+// ---- frames --------------------------------------------------------------------------------------------------------
+
 type SubscribeRequest = Extract<DashboardRequest, { readonly type: 'subscribe' }>
 
 type RequestResult =
@@ -282,3 +268,38 @@ function readFrame(bytes: ArrayBuffer, isBinary: boolean): RequestResult {
   if (request.ok) return request
   return { ok: false, code: CLOSE.policy, error: request.error.replace(/^\/: /, 'a frame ') }
 }
+
+// ---- changed tickets -----------------------------------------------------------------------------------------------
+
+/**
+ * Compares each list of eligible tickets with the one before, for sockets that are sent what changed. A ticket that
+ * nobody edited has the same values in both lists, which may be in another object.
+ */
+class ChangedTickets {
+  #known: ReadonlyMap<string, Ticket>
+
+  constructor(tickets: readonly Ticket[]) {
+    this.#known = byId(tickets)
+  }
+
+  /** Undefined when nothing changed. */
+  compare(tickets: readonly Ticket[]): TicketsChangedPush | undefined {
+    const before = this.#known
+    const known = byId(tickets)
+    this.#known = known
+    const changed = tickets.filter((ticket) => !isSame(ticket, before.get(ticket.id)))
+    const removed = [...before.keys()].filter((id) => !known.has(id))
+    if (changed.length + removed.length === 0) return undefined
+    return { type: 'tickets-changed', changed, removed }
+  }
+}
+
+const isSame = (ticket: Ticket, before: Ticket | undefined): boolean =>
+  before !== undefined &&
+  (ticket === before ||
+    ([...Object.keys(ticket), ...Object.keys(before)] as (keyof Ticket)[]).every(
+      (key) => ticket[key] === before[key],
+    ))
+
+const byId = (tickets: readonly Ticket[]): Map<string, Ticket> =>
+  new Map(tickets.map((ticket) => [ticket.id, ticket]))

@@ -8,18 +8,15 @@ import type { InspectionSession } from '../../core/connection-ports.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { InspectRequest } from '../../protocol/inspection.ts'
-import {
-  INSPECT_BACKLOG_BYTES_MAX,
-  INSPECT_REQUEST_BYTES_MAX,
-  INSPECT_VIEWERS_MAX,
-  SOCKET_IDLE_SECONDS,
-} from '../../protocol/limits.ts'
+import { INSPECT_BACKLOG_BYTES_MAX, INSPECT_VIEWERS_MAX, SOCKET_IDLE_SECONDS } from '../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../protocol/parse.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'
 import { refusal } from '../reply.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'
-import type { SocketGroup } from './socket-group.ts'
-import type { AdmitSocket, Upgrade } from './upgrade.ts'
+import type { AdmitSocket, SocketGroup, Upgrade } from './upgrade.ts'
+
+/** The frame with which a viewer says whom it follows. */
+export const INSPECT_REQUEST_BYTES_MAX = 64 * 1024
 
 export interface InspectSocketOptions {
   readonly hostApi: Pick<HostApi, 'inspect'>

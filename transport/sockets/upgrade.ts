@@ -3,7 +3,6 @@
  *
  * An upgrade passes the same checks as any request, and is refused with the same plain HTTP replies.
  */
-
 import type { Log } from '../../core/ports.ts'
 import type { Parsed } from '../../protocol/parse.ts'
 import { framingError } from '../body.ts'
@@ -92,3 +91,12 @@ function readSocketParameters(
 type UpgradeDecision =
   | { readonly data: object; readonly refused?: undefined; readonly cors?: undefined }
   | { readonly data?: undefined; readonly refused: Reply; readonly cors?: Headers | undefined }
+
+/** All sockets of one kind on one listener. */
+export interface SocketGroup {
+  count(): number
+  /** Closes each socket; a socket that does not read the close frame is terminated after `DRAIN_MS_MAX`. */
+  closeAll(code: number, reason: string): void
+  /** Stops listening to the host API. */
+  stop(): void
+}

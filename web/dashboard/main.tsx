@@ -1,15 +1,22 @@
 /** Starts the dashboard: signs in, connects, draws. */
+import { effect } from '@preact/signals'
 import { render } from 'preact'
-import { startKeys } from '../elements/keys.ts'
+import { startKeys } from '../elements/acts.ts'
 import { startClock } from '../elements/moments.tsx'
 import { startRouter } from '../router.ts'
 import { signIn } from '../session.ts'
 import { loadPalette } from './shell/palette.tsx'
 import { Shell } from './shell/shell.tsx'
 import { live, startLive, tryNow } from './state/live.ts'
-import { preferences, startPreferences } from './state/preferences.ts'
+import { preferences } from './state/preferences.ts'
 
-startPreferences()
+effect(() => {
+  const { theme, density } = preferences.value
+  const { dataset } = document.documentElement
+  if (theme === 'system') delete dataset.theme
+  else dataset.theme = theme
+  dataset.density = density
+})
 startRouter()
 startKeys(() => preferences.value.letterKeys)
 startClock(() => live.value.state === 'reconnecting')

@@ -1,3 +1,10 @@
+import { hasEnded } from '../../client/run-events.ts'
+import type { Run } from '../../protocol/run.ts'
+
+/** A run that has ended is a record; its actor has ended too. */
+export const whyNoActor = (run: Run): string | undefined =>
+  hasEnded(run) ? 'The run has ended, and the inspector shows what is alive.' : undefined
+
 /** Opens the inspector, where one is served, at an actor: `run/ID`. */
 export async function openInspector(actor: string): Promise<void> {
   // A window that is opened later would be taken for one that nobody asked for.

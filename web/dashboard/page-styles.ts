@@ -4,7 +4,7 @@ let loading: Promise<void> | undefined
 
 export function loadPageStyles(): Promise<void> {
   loading ??= new Promise((resolve, reject) => {
-    const address = document.getElementById('page-styles')?.getAttribute('href')
+    const address = document.querySelector('meta[name=page-styles]')?.getAttribute('content')
     const link = document.createElement('link')
     link.rel = 'stylesheet'
     link.href = address ?? ''

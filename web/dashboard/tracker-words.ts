@@ -1,6 +1,8 @@
 /** Sentences about the tracker and its last poll, for empty lists that explain themselves. */
+import { priorityWord } from '../../client/priorities.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { countOf, formatCount } from '../text/amounts.ts'
+import { capitalized } from '../text/sentences.ts'
 import { ageOf, formatShortAge } from '../text/times.ts'
 
 const NAMES: Readonly<Record<string, string>> = {
@@ -11,11 +13,26 @@ const NAMES: Readonly<Record<string, string>> = {
 
 export const trackerName = (driver: string | undefined): string => NAMES[driver ?? ''] ?? 'The tracker'
 
+const STATES: Readonly<Record<Exclude<TrackerStatus['state'], 'connected'>, string>> = {
+  disconnected: 'is not connected',
+  'auth-error': 'refuses its login',
+  'refresh-failing': 'does not renew its login',
+}
+
+/** `Linear polled 12 s ago`, or why it is not polled. */
+export function trackerSentence(driver: string | undefined, status: TrackerStatus, now: number): string {
+  const name = trackerName(driver)
+  const { state, lastPollAt } = status
+  if (state !== 'connected') return `${name} ${STATES[state]}`
+  const age = ageOf(lastPollAt, now)
+  return age === undefined ? `${name} not polled yet` : `${name} polled ${formatShortAge(age)} ago`
+}
+
 /** `Linear was polled 12 s ago: 14 tickets seen, 0 eligible.` */
 export function pollSentence(driver: string | undefined, status: TrackerStatus, now: number): string {
   const name = trackerName(driver)
   const { lastPollAt, seen, eligible, error } = status
-  const problem = error === undefined ? '' : ` ${error.charAt(0).toUpperCase()}${error.slice(1)}.`
+  const problem = error === undefined ? '' : ` ${capitalized(error)}.`
   if (lastPollAt === undefined) return `${name} was not polled yet.${problem}`
   const found =
     seen === undefined || eligible === undefined
@@ -44,3 +61,8 @@ export function eligibleSentence({ states, labels, projects, assignees }: Eligib
 
 const orOf = (names: readonly string[]): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+
+/** The names of priorities in lists of choices, at the number of each. */
+export const PRIORITY_NAMES: readonly string[] = [0, 1, 2, 3, 4].map((priority) =>
+  capitalized(priorityWord(priority) ?? 'none'),
+)

@@ -1,5 +1,4 @@
 /** Buttons. One that is not available can still be focused, and says its reason. */
-
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'

@@ -4,19 +4,21 @@
  * A dialog is shown by a call and returns what the person chose. The focus goes back to where it was. Escape and a
  * click beside the dialog keep everything as it is. A click counts as beside when it both began and ended there.
  */
-
 import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { Button } from './button.tsx'
 
 interface ShownDialog {
+  /** A dialog that opens while another closes gets an element of its own. */
+  readonly key: number
   readonly content: (close: () => void) => ComponentChildren
   readonly isWide: boolean
   readonly onClose: () => void
 }
 
 const shown = signal<readonly ShownDialog[]>([])
+let lastKey = 0
 
 export interface DialogOptions {
   readonly wide?: boolean
@@ -28,7 +30,9 @@ export function showDialog(
   { wide = false }: DialogOptions = {},
 ): Promise<void> {
   return new Promise((resolve) => {
+    lastKey += 1
     const dialog: ShownDialog = {
+      key: lastKey,
       content,
       isWide: wide,
       onClose: () => {
@@ -81,14 +85,14 @@ export async function askBefore({ title, loses, keep, act }: DestructiveQuestion
 export function Dialogs() {
   return (
     <>
-      {shown.value.map((dialog, at) => (
-        <DialogFrame key={at} {...dialog} />
+      {shown.value.map((dialog) => (
+        <DialogFrame key={dialog.key} dialog={dialog} />
       ))}
     </>
   )
 }
 
-function DialogFrame({ content, isWide, onClose }: ShownDialog) {
+function DialogFrame({ dialog: { content, isWide, onClose } }: { readonly dialog: ShownDialog }) {
   const element = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const opener = document.activeElement
@@ -97,7 +101,11 @@ function DialogFrame({ content, isWide, onClose }: ShownDialog) {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
     }
   }, [])
-  const close = () => element.current?.close()
+  // The browser tells of its own close in a later task, and an act of the palette opens the next dialog before it.
+  const close = () => {
+    element.current?.close()
+    onClose()
+  }
   const beganBeside = useRef(false)
   // The backdrop and the padding are the same element to a listener, so the place tells them apart.
   const isBeside = ({ target, clientX: x, clientY: y }: MouseEvent): boolean => {

@@ -1,4 +1,5 @@
-/** A labelled input with its hint and its problem. */
+/** Fields of forms and filters: a labelled input with its hint and its problem, and choices. */
+import type { Signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 
@@ -8,6 +9,14 @@ interface FieldProps {
   /** Why the value is refused. */
   readonly problem?: string | undefined
 }
+
+/** The value of a field that a signal holds. */
+export const bound = <T,>(signal: Signal<T>) => ({
+  value: signal.value,
+  change: (value: T): void => {
+    signal.value = value
+  },
+})
 
 interface TextFieldProps extends FieldProps {
   readonly value: string
@@ -119,19 +128,19 @@ export function FilterSelect({ label, value, change, options }: Omit<SelectField
 interface CheckFieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
-  readonly isOn: boolean
-  readonly change: (isOn: boolean) => void
+  readonly value: boolean
+  readonly change: (value: boolean) => void
 }
 
 /** A choice between yes and no, with its label beside it. */
-export function CheckField({ label, hint, isOn, change }: CheckFieldProps) {
+export function CheckField({ label, hint, value, change }: CheckFieldProps) {
   const id = useId()
   return (
     <div class="field check">
       <input
         id={id}
         type="checkbox"
-        checked={isOn}
+        checked={value}
         aria-describedby={`${id}-notes`}
         onChange={(event) => change(event.currentTarget.checked)}
       />
@@ -139,6 +148,26 @@ export function CheckField({ label, hint, isOn, change }: CheckFieldProps) {
       <span id={`${id}-notes`} class="hint">
         {hint}
       </span>
+    </div>
+  )
+}
+
+/** A choice among a few values, all in view. */
+interface SegmentsProps<T extends string> {
+  readonly label: string
+  readonly value: T
+  readonly options: readonly (readonly [value: T, text: string])[]
+  readonly choose: (value: T) => void
+}
+
+export function Segments<T extends string>({ label, value, options, choose }: SegmentsProps<T>) {
+  return (
+    <div class="segments" role="group" aria-label={label}>
+      {options.map(([option, text]) => (
+        <button type="button" key={option} aria-pressed={option === value} onClick={() => choose(option)}>
+          {text}
+        </button>
+      ))}
     </div>
   )
 }

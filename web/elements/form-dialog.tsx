@@ -5,6 +5,7 @@
  */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import { messageOf } from '../../protocol/message-of.ts'
 import { Button } from './button.tsx'
 
 export interface FormDialogProps {
@@ -30,7 +31,7 @@ export function FormDialog({ title, children, act, busyWord, unavailable, send, 
       await send()
       close()
     } catch (error) {
-      problem.value = error instanceof Error ? error.message : String(error)
+      problem.value = messageOf(error)
     } finally {
       isSending.value = false
     }

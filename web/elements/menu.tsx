@@ -1,6 +1,6 @@
 /** A button with three dots that opens a list of acts. The list stands above everything and closes by itself. */
 import { useId, useRef } from 'preact/hooks'
-import { Icon } from './icon.tsx'
+import { Icon } from './glyph.tsx'
 import { showError } from './toasts.ts'
 
 export interface MenuEntry {
@@ -72,21 +72,27 @@ export function Menu({ label, entries }: { readonly label: string; readonly entr
         onKeyDown={move}
       >
         {entries.map((entry) => (
-          <button
-            key={entry.text}
-            type="button"
-            role="menuitem"
-            tabIndex={-1}
-            class={entry.isDestructive === true ? 'destructive' : ''}
-            aria-disabled={entry.unavailable === undefined ? undefined : 'true'}
-            title={entry.unavailable}
-            onClick={() => start(entry)}
-          >
-            {entry.text}
-            {entry.unavailable !== undefined && <span class="faint">{entry.unavailable}</span>}
-          </button>
+          <MenuItem key={entry.text} entry={entry} start={() => start(entry)} />
         ))}
       </div>
     </>
+  )
+}
+
+function MenuItem({ entry, start }: { readonly entry: MenuEntry; readonly start: () => void }) {
+  const { text, unavailable, isDestructive = false } = entry
+  return (
+    <button
+      type="button"
+      role="menuitem"
+      tabIndex={-1}
+      class={isDestructive ? 'destructive' : ''}
+      aria-disabled={unavailable === undefined ? undefined : 'true'}
+      title={unavailable}
+      onClick={start}
+    >
+      {text}
+      {unavailable !== undefined && <span class="faint">{unavailable}</span>}
+    </button>
   )
 }

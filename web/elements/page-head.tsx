@@ -1,24 +1,39 @@
-/** The head of a page with its one h1, and of a section of it. The h1 has the focus after a change of page. */
+/**
+ * The head of a page with its one h1, and of a section of it. The h1 has the focus after a change of page, and names
+ * the document.
+ */
+import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 
 export interface PageHeadProps {
   readonly title: string
+  /** The name of the document, where the title alone does not say which page it is. */
+  readonly documentName?: string
   /** Stands beside the title: totals, a state. */
   readonly beside?: ComponentChildren
   /** At most one primary button among them. */
   readonly acts?: ComponentChildren
 }
 
+/** The name of the page in view; undefined until it has drawn its head. */
+export const documentName = signal<string | undefined>(undefined)
+
 let isFirstPage = true
 
-export function PageHead({ title, beside, acts }: PageHeadProps) {
+export function PageHead({ title, documentName: name = title, beside, acts }: PageHeadProps) {
   const head = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     // The browser has placed the focus when it loaded the document.
     if (!isFirstPage) head.current?.focus({ preventScroll: true })
     isFirstPage = false
+    return () => {
+      documentName.value = undefined
+    }
   }, [])
+  useEffect(() => {
+    documentName.value = name
+  }, [name])
   return (
     <header class="page-head">
       <h1 tabIndex={-1} ref={head}>

@@ -1,8 +1,9 @@
 /** Stands where there is nothing to show: an empty state that explains, a skeleton while data is on its way. */
-
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { messageOf } from '../../protocol/message-of.ts'
+import { capitalized } from '../text/sentences.ts'
 import { Button } from './button.tsx'
 
 /** Sooner, a skeleton would only flicker. */
@@ -55,7 +56,7 @@ export function Failure({ error, retry }: { readonly error: unknown; readonly re
   return (
     <div class="card empty" role="alert">
       <strong>This could not be loaded</strong>
-      <p>{error instanceof Error ? error.message : String(error)}</p>
+      <p>{capitalized(messageOf(error))}</p>
       {retry !== undefined && <Button act={retry}>Try again</Button>}
     </div>
   )

@@ -5,8 +5,7 @@
  */
 import { useEffect } from 'preact/hooks'
 import { Button } from './button.tsx'
-import { Glyph } from './glyph.tsx'
-import { Icon } from './icon.tsx'
+import { Glyph, Icon } from './glyph.tsx'
 import { removeToast, type Toast, toasts } from './toasts.ts'
 
 const SHOWN_MS = 6_000

@@ -4,6 +4,7 @@
  * The list stands apart from its drawing, because a button shows why its act has failed.
  */
 import { signal } from '@preact/signals'
+import { messageOf } from '../../protocol/message-of.ts'
 
 export interface Toast {
   readonly id: number
@@ -28,7 +29,7 @@ export function showOutcome(text: string, link?: Toast['link']): void {
 }
 
 export function showError(error: unknown): void {
-  add({ text: error instanceof Error ? error.message : String(error), isError: true })
+  add({ text: messageOf(error), isError: true })
 }
 
 export const removeToast = (id: number): void => {

@@ -1,19 +1,18 @@
 /**
- * A long list of which only the rows in view are in the document.
+ * A long list of rows of one height, of which only those in view are in the document.
  *
- * The rows scroll with the element that `scroller` finds, or with the window. Heights are measured where rows differ.
+ * The rows scroll inside of their element. A place is computed from the number of its row, so that ten thousand rows
+ * cost what ten do.
  */
-
 import { useSignal } from '@preact/signals'
-import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from '@tanstack/virtual-core'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 
 export interface VirtualRowsProps {
   readonly count: number
   /** How many rows there are with those that are not read yet; undefined while it is not known. */
   readonly total?: number | undefined
-  /** The usual height of a row in pixels. */
+  /** The height of a row in pixels. */
   readonly height: number
   readonly keyOf: (row: number) => string | number
   readonly row: (row: number) => ComponentChildren
@@ -24,57 +23,54 @@ export interface VirtualRowsProps {
   readonly shown?: number | undefined
   /** The history keeps how far the rows are scrolled, under this name. */
   readonly offsetName?: string
-  /** The last row comes into view. */
+  /** The last row comes into view, or stays there while the rows or the version change. */
   readonly onEnd?: () => void
+  readonly version?: unknown
 }
 
 /** Rows above and below the view. */
 const OVERSCAN = 12
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, height, keyOf, row, label, class: className = '', shown, offsetName, onEnd } = props
+  const { count, height, keyOf, row, label, class: className = '', shown, offsetName, onEnd, version } = props
   const scroller = useRef<HTMLDivElement>(null)
-  const version = useSignal(0)
-  // The library computes all places again for another function, so its functions stay and read what is current.
-  const current = useRef({ keyOf, height })
-  current.current = { keyOf, height }
-  const { virtualizer, estimateSize, getItemKey } = useMemo(() => {
-    const sizeOf = () => current.current.height
-    const keyAt = (index: number) => current.current.keyOf(index)
-    const made = new Virtualizer<HTMLDivElement, HTMLDivElement>({
-      count,
-      estimateSize: sizeOf,
-      getScrollElement: () => scroller.current,
-      getItemKey: keyAt,
-      overscan: OVERSCAN,
-      observeElementRect,
-      observeElementOffset,
-      scrollToFn: elementScroll,
-      onChange: () => {
-        version.value += 1
-      },
-    })
-    return { virtualizer: made, estimateSize: sizeOf, getItemKey: keyAt }
-  }, [])
-  virtualizer.setOptions({ ...virtualizer.options, count, estimateSize, getItemKey })
-  useEffect(() => virtualizer._didMount(), [])
-  useLayoutEffect(() => virtualizer._willUpdate())
-  useEffect(() => virtualizer.measure(), [height])
+  // The first row in view, and how many are visible at once.
+  const first = useSignal(0)
+  const visible = useSignal(0)
+  useLayoutEffect(() => {
+    const element = scroller.current
+    if (element === null) return undefined
+    const readPlace = () => {
+      first.value = Math.floor(element.scrollTop / height)
+      visible.value = Math.ceil(element.clientHeight / height) + 1
+    }
+    const observer = new ResizeObserver(readPlace)
+    observer.observe(element)
+    element.addEventListener('scroll', readPlace, { passive: true })
+    readPlace()
+    return () => {
+      observer.disconnect()
+      element.removeEventListener('scroll', readPlace)
+    }
+  }, [height])
   useEffect(() => {
-    if (shown !== undefined) virtualizer.scrollToIndex(shown)
+    if (shown !== undefined && scroller.current !== null)
+      bringIntoView(scroller.current, shown * height, height)
   }, [shown])
-  void version.value
-  const items = virtualizer.getVirtualItems()
-  const isAtEnd = items.at(-1)?.index === count - 1
+  // A list that has become shorter is scrolled back by the browser a moment later.
+  const top = Math.max(0, Math.min(first.value, count - visible.value))
+  const from = Math.max(0, top - OVERSCAN)
+  const to = Math.min(count, top + visible.value + OVERSCAN)
+  const isAtEnd = count > 0 && to === count
   useEffect(() => {
     if (isAtEnd) onEnd?.()
-  }, [isAtEnd, count])
-  const total = virtualizer.getTotalSize()
+  }, [isAtEnd, count, version])
+  const heightOfAll = count * height
   return (
     <div
       ref={(element) => {
         scroller.current = element
-        element?.style.setProperty('--rows-height', `${total}px`)
+        element?.style.setProperty('--rows-height', `${heightOfAll}px`)
       }}
       class={`virtual ${className}`}
       role="table"
@@ -83,20 +79,27 @@ export function VirtualRows(props: VirtualRowsProps) {
       data-offset={offsetName}
       tabIndex={0}
     >
-      <div class="virtual-space" ref={(space) => space?.style.setProperty('height', `${total}px`)}>
-        {items.map((item) => (
+      <div class="virtual-space" ref={(space) => space?.style.setProperty('height', `${heightOfAll}px`)}>
+        {Array.from({ length: Math.max(0, to - from) }, (_, nth) => from + nth).map((index) => (
           <div
-            key={item.key}
+            key={keyOf(index)}
             class="virtual-row"
             role="row"
-            aria-rowindex={item.index + 1}
-            data-index={item.index}
-            ref={(element) => element?.style.setProperty('transform', `translateY(${item.start}px)`)}
+            aria-rowindex={index + 1}
+            data-index={index}
+            ref={(element) => element?.style.setProperty('transform', `translateY(${index * height}px)`)}
           >
-            {row(item.index)}
+            {row(index)}
           </div>
         ))}
       </div>
     </div>
   )
+}
+
+/** Scrolls no farther than it has to. */
+function bringIntoView(scroller: HTMLElement, top: number, height: number): void {
+  const lowest = top + height - scroller.clientHeight
+  if (scroller.scrollTop > top) scroller.scrollTop = top
+  else if (scroller.scrollTop < lowest) scroller.scrollTop = lowest
 }

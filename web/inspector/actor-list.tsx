@@ -2,15 +2,16 @@
 import { computed } from '@preact/signals'
 import { useMemo } from 'preact/hooks'
 import type { InspectedActor } from '../../protocol/inspection.ts'
-import { Segments } from '../elements/segments.tsx'
+import { Segments } from '../elements/field.tsx'
 import { VirtualRows } from '../elements/virtual-rows.tsx'
 import { changeQuery } from '../router.ts'
 import { type ActorRow, actorRows, findActors, GROUPINGS } from './actor-rows.ts'
-import { actorsAt } from './actors-at.ts'
+import { actorsAt, momentOf } from './model.ts'
 import {
   actorsVersion,
   addressOfActor,
   chooseActor,
+  chosenActor,
   chosenActorId,
   cursor,
   grouping,
@@ -26,14 +27,27 @@ const ROW_HEIGHT = 24
 const listed = computed<Iterable<InspectedActor>>(() => {
   void actorsVersion.value
   const model = modelInPlace()
+  // Groups would move at every frame of the first thousands.
+  if (!model.isComplete) return []
   return source.value.is === 'story'
     ? actorsAt(model, cursor.value ?? model.lastN)
     : [...model.actors.values()]
 })
 
 const rows = computed<readonly ActorRow[]>(() => {
-  return actorRows(findActors(listed.value, search.value), grouping.value)
+  const found = findActors(listed.value, search.value)
+  const chosen = chosenActor.value
+  if (chosen !== undefined && !found.some(({ id }) => id === chosen.id)) found.push(asOfCursor(chosen))
+  return actorRows(found, grouping.value)
 })
+
+/** The chosen actor stays in the list when it has ended, does not exist yet, or fits no search. */
+function asOfCursor(chosen: InspectedActor): InspectedActor {
+  const history = modelInPlace().histories.get(chosen.id)
+  if (history === undefined) return chosen
+  const { state, isOver } = momentOf(history, cursor.value)
+  return { ...chosen, state: isOver ? `${state}, over` : state === '' ? 'not there yet' : state }
+}
 
 /** The next actor of the list, or the one before. */
 export function chooseNext(by: 1 | -1): void {
@@ -46,8 +60,11 @@ export function chooseNext(by: 1 | -1): void {
 export function ActorList() {
   const list = rows.value
   const chosen = list.findIndex((row) => row.is === 'actor' && row.actor.id === chosenActorId.value)
-  // The list scrolls when another actor is chosen, not when the chosen one moves because others come or are searched.
-  const shown = useMemo(() => (chosen < 0 ? undefined : chosen), [chosenActorId.value, chosen < 0])
+  // The list scrolls when a person chooses, groups or searches, not when the chosen one moves because others come.
+  const shown = useMemo(
+    () => (chosen < 0 ? undefined : chosen),
+    [chosenActorId.value, chosen < 0, grouping.value, search.value],
+  )
   return (
     <nav class="actors" aria-label="Actors">
       <div class="actors-head">
@@ -55,12 +72,16 @@ export function ActorList() {
           label="Group by"
           value={grouping.value}
           options={GROUPINGS}
-          choose={(by) => changeQuery({ by: by === 'kind' ? undefined : by })}
+          choose={(by) => changeQuery({ by: by === 'ticket' ? undefined : by })}
         />
       </div>
       {list.length === 0 ? (
         <p class="quiet padded">
-          {search.value === '' ? 'No actor is alive.' : `No actor fits “${search.value}”.`}
+          {search.value !== ''
+            ? `No actor fits “${search.value}”.`
+            : modelInPlace().isComplete
+              ? 'No actor is alive.'
+              : 'Reading the actors…'}
         </p>
       ) : (
         <VirtualRows
@@ -74,6 +95,17 @@ export function ActorList() {
         />
       )}
     </nav>
+  )
+}
+
+/** The group says the rest. Keys of one ticket differ at their ends. */
+function Name({ actor: { id, kind, key } }: { readonly actor: InspectedActor }) {
+  if (grouping.value === 'kind') return <span class="ellipsis mono">{key}</span>
+  if (grouping.value !== 'ticket') return <span class="ellipsis mono">{id}</span>
+  return (
+    <span class="ellipsis" title={id}>
+      {kind} {key !== kind && <span class="mono faint">{key.length > 16 ? `…${key.slice(-6)}` : key}</span>}
+    </span>
   )
 }
 
@@ -101,7 +133,7 @@ function Row({ row }: { readonly row: ActorRow | undefined }) {
           tab.value = 'chart'
         }}
       >
-        <span class="ellipsis mono">{grouping.value === 'kind' ? actor.key : actor.id}</span>
+        <Name actor={actor} />
         <span class="faint ellipsis">{actor.state}</span>
       </a>
     </span>

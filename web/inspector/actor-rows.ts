@@ -2,8 +2,8 @@
 import type { InspectedActor } from '../../protocol/inspection.ts'
 
 export const GROUPINGS = [
+  ['ticket', 'Ticket'],
   ['kind', 'Kind'],
-  ['run', 'Run'],
   ['worker', 'Worker'],
   ['state', 'State'],
 ] as const
@@ -39,8 +39,8 @@ function textOf(actor: InspectedActor): string {
 }
 
 const NONE: Readonly<Record<Grouping, string>> = {
+  ticket: 'system',
   kind: '',
-  run: 'of no run',
   worker: 'of no worker',
   state: '',
 }
@@ -50,20 +50,42 @@ const placeOf = (name: string): number => (ORDER.includes(name) ? ORDER.indexOf(
 
 /** Actors keep the order in which they came, so that nothing moves while somebody reads. */
 export function actorRows(actors: readonly InspectedActor[], by: Grouping): ActorRow[] {
+  const nameOf = by === 'ticket' ? ticketNames(actors) : (actor: InspectedActor) => actor[by]
   const groups = new Map<string, InspectedActor[]>()
   for (const actor of actors) {
-    const name = actor[by] ?? NONE[by]
+    const name = nameOf(actor) ?? NONE[by]
     const group = groups.get(name)
     if (group === undefined) groups.set(name, [actor])
     else group.push(actor)
   }
-  const sorted = [...groups].sort(([a], [b]) =>
-    a === NONE[by] ? 1 : b === NONE[by] ? -1 : placeOf(a) - placeOf(b) || a.localeCompare(b),
-  )
-  return sorted.flatMap(([name, members]): ActorRow[] => [
+  return inOrder([...groups], by).flatMap(([name, members]): ActorRow[] => [
     { is: 'group', name, count: members.length },
     ...members.map((actor) => ({ is: 'actor' as const, actor })),
   ])
+}
+
+type Group = [name: string, members: InspectedActor[]]
+
+function inOrder(groups: Group[], by: Grouping): Group[] {
+  const isNone = ([name]: Group) => name === NONE[by]
+  if (by !== 'ticket')
+    return groups.sort((a, b) =>
+      isNone(a) ? 1 : isNone(b) ? -1 : placeOf(a[0]) - placeOf(b[0]) || a[0].localeCompare(b[0]),
+    )
+  for (const [, members] of groups) if (members.length > 1) members.sort((a, b) => laneOf(a) - laneOf(b))
+  // New tickets come in at the upper edge.
+  return [...groups.filter((group) => !isNone(group)).reverse(), ...groups.filter(isNone)]
+}
+
+/** A lease names its run and an execution its lease; only the run names its ticket. */
+function ticketNames(actors: Iterable<InspectedActor>): (actor: InspectedActor) => string | undefined {
+  const ofRun = new Map<string, string>()
+  const runOfLease = new Map<string, string>()
+  for (const { run, lease, ticket } of actors) {
+    if (run !== undefined && ticket !== undefined) ofRun.set(run, ticket)
+    if (run !== undefined && lease !== undefined) runOfLease.set(lease, run)
+  }
+  return ({ ticket, run, lease }) => ticket ?? ofRun.get(run ?? runOfLease.get(lease ?? '') ?? '')
 }
 
 /** The actors that belong to the same run, lease or worker, the chosen one among them: the lanes of the sequence. */

@@ -1,26 +1,28 @@
 /** The middle of the page: the chosen actor, its chart, how its state can be left, its deadlines and its context. */
 import { now } from '../elements/moments.tsx'
-import { Empty } from '../elements/placeholder.tsx'
+import { Empty, Skeleton } from '../elements/placeholder.tsx'
 import { formatClock, formatDuration } from '../text/times.ts'
-import { exitsOf } from './chart-marks.ts'
+import { countFields } from './causes.ts'
 import { ChartView } from './chart-view.tsx'
-import { charts } from './charts.ts'
-import { type ActorMoment, momentOf } from './history.ts'
-import { chosenActor, chosenRecord, cursor, model, source } from './state.ts'
-import { countFields } from './text.ts'
+import { charts, exitsOf } from './charts.ts'
+import { type ActorMoment, actorToOpen, momentOf } from './model.ts'
+import {
+  addressOfActor,
+  chosenActor,
+  chosenActorId,
+  chosenRecord,
+  cursor,
+  model,
+  modelInPlace,
+  source,
+} from './state.ts'
 
 export function ActorView() {
   const { histories } = model()
   const actor = chosenActor.value
-  if (actor === undefined)
-    return (
-      <Empty title="No actor is chosen">
-        Choose one at the left. Its chart shows the state that it is in, and its events stand at the right.
-      </Empty>
-    )
+  if (actor === undefined) return <NotThere id={chosenActorId.value} />
   const history = histories.get(actor.id)
-  if (history === undefined)
-    return <Empty title={`Nothing is known of ${actor.id}`}>It has ended, or has not been sent yet.</Empty>
+  if (history === undefined) return <Skeleton rows={4} />
   const moment = momentOf(history, cursor.value)
   return (
     <>
@@ -44,8 +46,21 @@ export function ActorView() {
   )
 }
 
+/** A link may name an actor that has ended before this page was opened. */
+function NotThere({ id }: { readonly id: string }) {
+  if (!modelInPlace().isComplete) return <Skeleton rows={4} />
+  const latest = actorToOpen(modelInPlace())
+  if (id === '' || latest === undefined)
+    return <Empty title="No actor is chosen">Choose one in the list of actors.</Empty>
+  return (
+    <Empty title={`${id} is not alive`}>
+      The actor has ended, or never was. <a href={addressOfActor(latest.id)}>Show what happened last</a>
+    </Empty>
+  )
+}
+
 function Entered({ moment: { entered } }: { readonly moment: ActorMoment }) {
-  if (entered === undefined) return <span class="quiet">since before anybody watched</span>
+  if (entered === undefined) return <span class="quiet">since before the inspector was opened</span>
   const isLive = cursor.value === undefined && source.value.is === 'live'
   return (
     <span class="quiet">

@@ -1,5 +1,5 @@
 /** Cause and effect among the records of the followed actors. */
-import type { InspectionRecord } from '../../protocol/inspection.ts'
+import type { InspectionRecord, ShownFields } from '../../protocol/inspection.ts'
 
 export interface Surroundings {
   readonly cause: number | undefined
@@ -55,10 +55,54 @@ export function titleOf(record: InspectionRecord): string {
   return isTransition(record) ? `${before} → ${after} on ${name}` : name
 }
 
-/** The sender and the fields, for the rest of the line. */
-export function detailOf({ from, fields = {} }: InspectionRecord): string {
-  const sender =
-    from === undefined || from.is === 'module' ? '' : `from ${from.name === '' ? from.is : from.name}`
-  const shown = Object.entries(fields).map(([name, value]) => `${name} ${value}`)
-  return [sender, ...shown].filter(Boolean).join(', ')
+/** The sender of an event, in words that are never empty. */
+export function senderOf({ actor, from }: InspectionRecord): string {
+  if (from === undefined) return 'an unknown sender'
+  switch (from.is) {
+    case 'actor':
+      return from.name === actor ? 'itself' : from.name
+    case 'module':
+      return 'the host'
+    case 'restore':
+      return 'the restart'
+    default:
+      return `${from.is} ${from.name}`.trim()
+  }
+}
+
+/** Why an event was ignored, or which guard let it through; empty when no guard decided. */
+export function verdictOn({ ignored = false, guards = [], before = '' }: InspectionRecord): string {
+  const holding = guards.find(({ holds }) => holds)
+  if (!ignored) return holding === undefined ? '' : `because ${holding.name} holds`
+  if (guards.length === 0) return `ignored because nothing in ${before} takes it`
+  const names = guards.map(({ name }) => name).join(', ')
+  return `ignored because ${names} ${guards.length === 1 ? 'does' : 'do'} not hold`
+}
+
+/** The verdict, the sender and the fields, for the rest of the line. */
+export function detailOf(record: InspectionRecord): string {
+  const sender = record.from === undefined ? '' : `from ${senderOf(record)}`
+  const shown = Object.entries(record.fields ?? {}).map(([name, value]) => `${name} ${value}`)
+  return [verdictOn(record), sender, ...shown].filter(Boolean).join(', ')
+}
+
+/** `14:07:58.123` in local time. */
+export function clockWithMs(at: number): string {
+  const date = new Date(at)
+  const part = (value: number, digits = 2) => String(value).padStart(digits, '0')
+  return `${part(date.getHours())}:${part(date.getMinutes())}:${part(date.getSeconds())}.${part(date.getMilliseconds(), 3)}`
+}
+
+const REPLACED = /^\(text, \d+ characters?\)$/
+
+/**
+ * How many fields of a context are shown, and how many it has.
+ *
+ * @param hidden the fields that are left out, or whose texts are replaced by their lengths
+ */
+export function countFields(context: ShownFields, hidden: number): { shown: number; all: number } {
+  const values = Object.values(context)
+  const replaced = values.filter((value) => typeof value === 'string' && REPLACED.test(value)).length
+  const shown = values.length - replaced
+  return { shown, all: shown + Math.max(hidden, replaced) }
 }

@@ -1,5 +1,7 @@
-/** The charts of all machines, which were drawn when the page was built. Loaded once, when the first one is shown. */
+/** The charts of all machines, which were drawn when the page was built. Loaded once, beside the actors. */
 import { signal } from '@preact/signals'
+import type { InspectionRecord } from '../../protocol/inspection.ts'
+import { isTransition, type Surroundings } from './causes.ts'
 
 export interface MachineChart {
   readonly svg: string
@@ -17,8 +19,9 @@ export const charts = signal<Readonly<Record<string, MachineChart>> | undefined>
 
 let isLoading = false
 
+/** A chart that is shown asks again when the first request has failed. */
 export async function loadCharts(): Promise<void> {
-  if (isLoading) return
+  if (isLoading || charts.value !== undefined) return
   isLoading = true
   try {
     const response = await fetch('/charts.json')
@@ -26,4 +29,75 @@ export async function loadCharts(): Promise<void> {
   } finally {
     isLoading = false
   }
+}
+
+/** The active state, the states around it, and the last arrow. */
+interface ChartMarks {
+  readonly active: string | undefined
+  /** The ids of the states around the active one. */
+  readonly around: readonly string[]
+  readonly arrow: string | undefined
+}
+
+const pathsAround = (path: string): string[] => {
+  const parts = path.split('.')
+  return parts.map((_, index) => parts.slice(0, index + 1).join('.'))
+}
+
+export function marksOf(
+  chart: MachineChart,
+  state: string,
+  last?: { readonly before?: string; readonly after?: string; readonly name: string },
+): ChartMarks {
+  const around = pathsAround(state)
+  return {
+    active: chart.states.some(({ path }) => path === state) ? `n:${state}` : undefined,
+    around: around.slice(0, -1).map((path) => `n:${path}`),
+    arrow: last === undefined ? undefined : arrowOf(chart, last),
+  }
+}
+
+/** An arrow may begin at a state around the one that was left, and end at one around the one that was entered. */
+function arrowOf(
+  { arrows }: MachineChart,
+  { before, after, name }: { readonly before?: string; readonly after?: string; readonly name: string },
+): string | undefined {
+  if (after === undefined) return undefined
+  if (before === undefined) return `e:start>${pathsAround(after)[0]}`
+  const [left, entered] = [new Set(['', ...pathsAround(before)]), new Set(pathsAround(after))]
+  const fitting = arrows.filter(({ from, to }) => left.has(from) && entered.has(to) && from !== to)
+  const found =
+    fitting.find(({ event }) => event === name) ?? fitting.find(({ event }) => event === undefined)
+  return found === undefined ? undefined : `e:${found.from}>${found.to}`
+}
+
+/** The arrows that an actor took in the chosen record, in its cause and in its effects. */
+export function arrowsAround(
+  chart: MachineChart,
+  records: readonly InspectionRecord[],
+  chosen: number | undefined,
+  { cause, effects }: Surroundings,
+): ReadonlySet<string> {
+  const found = records.filter(
+    (record) =>
+      (record.n === chosen || record.n === cause || effects.has(record.n)) &&
+      (record.is === 'created' || isTransition(record)),
+  )
+  return new Set(found.map((record) => arrowOf(chart, record)).filter((arrow) => arrow !== undefined))
+}
+
+interface StateExit {
+  readonly to: string
+  readonly events: readonly string[]
+}
+
+/** The targets of arrows from a state, with their events; transitions of the states around it count too. */
+export function exitsOf({ arrows }: MachineChart, state: string): StateExit[] {
+  const around = new Set(['', ...pathsAround(state)])
+  const byTarget = new Map<string, Set<string>>()
+  for (const { from, to, event = 'at once' } of arrows) {
+    if (!around.has(from) || from === to || around.has(to)) continue
+    byTarget.set(to, (byTarget.get(to) ?? new Set()).add(event))
+  }
+  return [...byTarget].map(([to, events]) => ({ to, events: [...events] }))
 }

@@ -1,16 +1,19 @@
 /** The right of the page: what happens to the chosen actor, newest first, with cause and effects of the chosen record. */
 import type { InspectionRecord } from '../../protocol/inspection.ts'
-import { Segments } from '../elements/segments.tsx'
+import { Segments } from '../elements/field.tsx'
 import { VirtualRows } from '../elements/virtual-rows.tsx'
 import { changeQuery } from '../router.ts'
 import {
+  clockWithMs,
   detailOf,
   filterRecords,
   isTransition,
   markOf,
   RECORD_FILTERS,
+  senderOf,
   surroundingsOf,
   titleOf,
+  verdictOn,
 } from './causes.ts'
 import {
   chooseActor,
@@ -23,7 +26,6 @@ import {
   recordsOfLanes,
   source,
 } from './state.ts'
-import { clockWithMs } from './text.ts'
 
 const ROW_HEIGHT = 26
 
@@ -48,7 +50,11 @@ export function EventList() {
       </div>
       <Gaps lost={lost} />
       {records.length === 0 ? (
-        <p class="quiet padded">Nothing has happened to it since it was watched.</p>
+        <p class="quiet padded">
+          {past.length > 0
+            ? 'No event of this kind.'
+            : 'Nothing has happened to the actor since the recording began.'}
+        </p>
       ) : (
         <VirtualRows
           class="event-rows"
@@ -95,7 +101,8 @@ function Row({ record, around }: { readonly record: InspectionRecord | undefined
     <span role="cell" class="event-cell">
       <button
         type="button"
-        class={`event-row${relation}`}
+        class={`event-row${relation}${record.ignored === true ? ' ignored' : ''}`}
+        title={detailOf(record)}
         aria-pressed={isChosen}
         onClick={() => {
           chosenRecord.value = isChosen ? undefined : record.n
@@ -111,6 +118,22 @@ function Row({ record, around }: { readonly record: InspectionRecord | undefined
         </span>
       </button>
     </span>
+  )
+}
+
+/** The verdict in words, then each guard as the machine asked it. */
+function Guards({ record }: { readonly record: InspectionRecord }) {
+  const verdict = verdictOn(record)
+  return (
+    <>
+      {record.ignored === true && <p class="tone-warn">{verdict}</p>}
+      {record.guards?.map(({ name, holds }, place) => (
+        <p key={place}>
+          <span class={holds ? 'tone-good' : 'tone-warn'}>{holds ? '✓' : '✕'}</span>{' '}
+          <span class="mono">{name}</span> {holds ? 'holds' : 'does not hold'}
+        </p>
+      ))}
+    </>
   )
 }
 
@@ -131,6 +154,8 @@ function Chosen() {
       <p>
         <strong>{titleOf(record)}</strong> <span class="faint">{record.actor}</span>
       </p>
+      <p class="quiet">from {senderOf(record)}</p>
+      <Guards record={record} />
       {Object.entries({ ...record.fields, ...record.context }).map(([name, value]) => (
         <p key={name} class="mono ellipsis">
           <span class="faint">{name}</span> {String(value)}

@@ -8,6 +8,7 @@ import type {
   InspectedActor,
   InspectFrame,
   InspectionRecord,
+  ShownFields,
   StoryLine,
 } from '../../protocol/inspection.ts'
 
@@ -31,6 +32,8 @@ export interface Model {
   lost: number
   /** Every actor has been listed. */
   isComplete: boolean
+  /** How many actors the host began to list. */
+  announced: number
 }
 
 export const createModel = (): Model => ({
@@ -39,13 +42,14 @@ export const createModel = (): Model => ({
   lastN: 0,
   lost: 0,
   isComplete: false,
+  announced: 0,
 })
 
 export function applyFrame(model: Model, frame: InspectFrame): void {
   switch (frame.type) {
     case 'inspect-hello':
       // Numbers begin anew with each host.
-      Object.assign(model, { lastN: 0, lost: 0, isComplete: false })
+      Object.assign(model, { lastN: 0, lost: 0, isComplete: false, announced: frame.actors })
       model.actors.clear()
       model.histories.clear()
       return
@@ -116,7 +120,7 @@ function addCreated(model: Model, { actor: id, after = '', at, context = {} }: I
   }
   const owners = {
     run: idOf('runId'),
-    ticket: idOf('ticketId'),
+    ticket: idOf('ticket.identifier') ?? idOf('ticketIdentifier') ?? idOf('ticketId'),
     lease: idOf('leaseId'),
     worker: idOf('workerId'),
   }
@@ -124,4 +128,132 @@ function addCreated(model: Model, { actor: id, after = '', at, context = {} }: I
   const named = Object.fromEntries(Object.entries(owners).filter(([, value]) => value !== undefined))
   const itself = own.kind in owners ? { [own.kind]: own.key } : {}
   model.actors.set(id, { ...own, id, state: after, since: at, ...named, ...itself })
+}
+
+// ---- moments -------------------------------------------------------------------------------------------------------
+
+export interface ActorMoment {
+  readonly state: string
+  /** The record that led to this state, when it is known. */
+  readonly entered: InspectionRecord | undefined
+  readonly context: ShownFields
+  readonly deadlines: Readonly<Record<string, number>>
+  readonly isOver: boolean
+}
+
+/**
+ * An actor at an instant: folds its records from the point at which it is known, forwards or backwards.
+ *
+ * @param n the last record that counts; undefined: the present
+ */
+export function momentOf(history: ActorHistory, n?: number): ActorMoment {
+  const until = n ?? Number.POSITIVE_INFINITY
+  const past = history.records.filter((record) => record.n <= until)
+  const entered = past.findLast((record) => record.after !== undefined && record.after !== record.before)
+  return {
+    state: stateAt(history, past, until),
+    entered,
+    context: contextAt(history, until),
+    deadlines: deadlinesAt(history, past, until),
+    isOver: past.at(-1)?.is === 'ended',
+  }
+}
+
+function stateAt(
+  { base, baseN, records }: ActorHistory,
+  past: readonly InspectionRecord[],
+  until: number,
+): string {
+  const known = past.findLast(({ after }) => after !== undefined)
+  if (known?.after !== undefined && (known.n > baseN || until < baseN)) return known.after
+  const next = records.find((record) => record.n > until && record.before !== undefined)
+  return until < baseN ? (next?.before ?? base.actor.state) : base.actor.state
+}
+
+/** Backwards, a field that changed has the value of an earlier change, or is not known. */
+function contextAt({ base, baseN, records }: ActorHistory, until: number): ShownFields {
+  const context: Record<string, ShownFields[string]> = { ...base.context }
+  const apply = (change: ShownFields) => {
+    for (const [name, value] of Object.entries(change)) {
+      if (value === null) delete context[name]
+      else context[name] = value
+    }
+  }
+  if (until >= baseN) {
+    for (const { n, context: change } of records)
+      if (n > baseN && n <= until && change !== undefined) apply(change)
+    return context
+  }
+  for (const { n, context: change } of records)
+    if (n > until && n <= baseN && change !== undefined)
+      for (const name of Object.keys(change)) delete context[name]
+  for (const { n, context: change } of records) if (n <= until && change !== undefined) apply(change)
+  return context
+}
+
+const FIRED = 'deadline.'
+
+function deadlinesAt(
+  { base, baseN, records }: ActorHistory,
+  past: readonly InspectionRecord[],
+  until: number,
+): Readonly<Record<string, number>> {
+  const deadlines: Record<string, number> = { ...base.deadlines }
+  if (until < baseN)
+    for (const { n, is, name } of records) if (n > until && is === 'deadline') delete deadlines[name]
+  for (const { n, is, name, due } of past) {
+    if (until >= baseN && n <= baseN) continue
+    if (is === 'deadline' && due !== undefined) deadlines[name] = due
+    else if (is === 'deadline') delete deadlines[name]
+    else if (is === 'event' && name.startsWith(FIRED)) delete deadlines[name.slice(FIRED.length)]
+  }
+  return deadlines
+}
+
+/**
+ * The actors that exist at an instant of a story, with their states at it. Actors that have ended stay, as they ended.
+ *
+ * @param n the last record that counts
+ */
+export function actorsAt({ actors, histories }: Model, n: number): InspectedActor[] {
+  const present: InspectedActor[] = []
+  for (const actor of actors.values()) {
+    const history = histories.get(actor.id)
+    const state = history === undefined ? actor.state : stateUntil(history, n)
+    if (state !== undefined) present.push(state === actor.state ? actor : { ...actor, state })
+  }
+  return present
+}
+
+/** Undefined: the actor does not exist yet. */
+function stateUntil({ base, records }: ActorHistory, n: number): string | undefined {
+  for (let index = countUntil(records, n) - 1; index >= 0; index--) {
+    const after = records[index]?.after
+    if (after !== undefined) return after
+  }
+  // An actor without a state at its beginning was created later.
+  return base.actor.state === '' ? undefined : base.actor.state
+}
+
+/** How many of the records count; they are in the order of their numbers, and a story may have very many. */
+function countUntil(records: ActorHistory['records'], n: number): number {
+  let [low, high] = [0, records.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((records[middle]?.n ?? 0) <= n) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The actor to show first: the run to which something happened last, or else the newest one that goes on. */
+export function actorToOpen({ actors, histories }: Model): InspectedActor | undefined {
+  const all = [...actors.values()]
+  const runs = all.filter(({ kind }) => kind === 'run')
+  const lastOf = ({ id }: InspectedActor): number => histories.get(id)?.records.at(-1)?.n ?? 0
+  const latest = runs.reduce<InspectedActor | undefined>(
+    (best, run) => (lastOf(run) > (best === undefined ? 0 : lastOf(best)) ? run : best),
+    undefined,
+  )
+  return latest ?? runs.findLast(({ state }) => state !== 'queued') ?? runs.at(-1) ?? all[0]
 }

@@ -3,13 +3,14 @@ import { useEffect } from 'preact/hooks'
 import { useActs } from '../elements/acts.ts'
 import { Button } from '../elements/button.tsx'
 import { Dialogs } from '../elements/dialog.tsx'
+import { Segments } from '../elements/field.tsx'
 import { showKeys } from '../elements/key-help.tsx'
-import { Segments } from '../elements/segments.tsx'
 import { Toasts } from '../elements/toast.tsx'
 import { changeQuery } from '../router.ts'
 import { formatClock } from '../text/times.ts'
 import { ActorList, chooseNext } from './actor-list.tsx'
 import { ActorView } from './actor-view.tsx'
+import { clockWithMs } from './causes.ts'
 import { EventList } from './event-list.tsx'
 import { SequenceView } from './sequence-view.tsx'
 import {
@@ -26,7 +27,6 @@ import {
   togglePause,
   version,
 } from './state.ts'
-import { clockWithMs } from './text.ts'
 
 const GROUP = 'This page'
 const SEARCH_ID = 'find-actor'
@@ -79,7 +79,8 @@ export function InspectorPage() {
 
 function Head() {
   void actorsVersion.value
-  const count = modelInPlace().actors.size
+  const { actors, announced, isComplete } = modelInPlace()
+  const count = isComplete ? actors.size : announced
   useEffect(() => {
     document.title = `${count.toLocaleString('en')} actors · switchyard inspector`
   }, [count])

@@ -1,10 +1,10 @@
 /** The sequence of the chosen actor and those around it, as lanes; and the slider that leads back in time. */
-import { useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { signal, useSignal } from '@preact/signals'
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { keepText, readKeptText } from '../kept-text.ts'
 import { shortenMiddle } from '../text/shorten.ts'
-import { type Surroundings, surroundingsOf } from './causes.ts'
+import { clockWithMs, type Surroundings, senderOf, surroundingsOf, titleOf } from './causes.ts'
 import { type Sequence, type SequenceRow, sequenceOf } from './sequence.ts'
-import { SequenceEdge } from './sequence-edge.tsx'
 import {
   chosenActorId,
   chosenRecord,
@@ -15,15 +15,20 @@ import {
   recordsOfLanes,
   source,
 } from './state.ts'
-import { clockWithMs } from './text.ts'
 
 const ROW = 20
-const LANE_MIN = 170
-const LANE_MAX = 260
+const LANE_MIN = 200
+const LANE_MAX = 300
 const LEFT = 136
 const OVERSCAN = 10
 /** The length of an arrow from outside. */
 const OUTSIDE = 64
+const NAME_CHARS = 24
+const SENDER_CHARS = 22
+/** From outside there is room for words. */
+const OUTSIDE_CHARS = 30
+/** Words behind the last lane. */
+const RIGHT = 120
 
 export function SequenceView() {
   const { histories, lastN } = model()
@@ -102,10 +107,10 @@ function Lanes({ ids, sequence, count }: LanesProps) {
   useEffect(() => {
     if (isAtEnd.current) scroller.current?.scrollTo({ top: count * ROW })
   }, [count])
-  const fitting = (available.value - LEFT) / Math.max(1, ids.length)
+  const fitting = (available.value - LEFT - RIGHT) / Math.max(1, ids.length)
   const laneWidth = Math.round(Math.min(LANE_MAX, Math.max(LANE_MIN, fitting)))
   const laneX = (lane: number): number => LEFT + (lane + 0.5) * laneWidth
-  const width = LEFT + ids.length * laneWidth
+  const width = LEFT + ids.length * laneWidth + RIGHT
   const around = surroundingsOf(recordsOfLanes(), chosenRecord.value)
   const from = Math.max(0, Math.floor(top.value / ROW) - OVERSCAN)
   const to = Math.min(count, Math.ceil((top.value + height.value) / ROW) + OVERSCAN)
@@ -122,17 +127,7 @@ function Lanes({ ids, sequence, count }: LanesProps) {
           currentTarget.scrollTop + currentTarget.clientHeight >= currentTarget.scrollHeight - ROW
       }}
     >
-      <svg class="lane-heads" width={width} height={34} aria-hidden="true">
-        {ids.map((id, lane) => (
-          <g key={id} class={id === chosenActorId.value ? 'chosen' : ''}>
-            <title>{id}</title>
-            <rect x={laneX(lane) - 80} y={4} width={160} height={24} rx={6} />
-            <text x={laneX(lane)} y={20} text-anchor="middle">
-              {shortenMiddle(id, 22)}
-            </text>
-          </g>
-        ))}
-      </svg>
+      <LaneHeads ids={ids} width={width} laneX={laneX} />
       <svg class="lane-rows" width={width} height={Math.max(1, count) * ROW + 8} role="presentation">
         {ids.map((id, lane) => (
           <line key={id} class="lane" x1={laneX(lane)} x2={laneX(lane)} y1={0} y2={count * ROW + 8} />
@@ -160,6 +155,28 @@ function Lanes({ ids, sequence, count }: LanesProps) {
   )
 }
 
+interface LaneHeadsProps {
+  readonly ids: readonly string[]
+  readonly width: number
+  readonly laneX: (lane: number) => number
+}
+
+const LaneHeads = ({ ids, width, laneX }: LaneHeadsProps) => (
+  <svg class="lane-heads" width={width} height={34} aria-hidden="true">
+    {ids.map((id, lane) => (
+      <g key={id} class={id === chosenActorId.value ? 'chosen' : ''}>
+        <title>{id}</title>
+        <rect x={laneX(lane) - 80} y={4} width={160} height={24} rx={6} />
+        <text x={laneX(lane)} y={20} text-anchor="middle">
+          {shortenMiddle(id, 22)}
+        </text>
+      </g>
+    ))}
+  </svg>
+)
+
+// ---- one message ---------------------------------------------------------------------------------------------------
+
 interface MessageProps {
   readonly row: SequenceRow
   readonly y: number
@@ -170,20 +187,28 @@ interface MessageProps {
 function Message({ row, y, laneX, around }: MessageProps) {
   const { record, to, from } = row
   const x2 = laneX(to)
-  const x1 = from === undefined || from === to || from < 0 ? x2 - OUTSIDE : laneX(from)
+  const isOutside = from === undefined || from === to || from < 0
+  const x1 = isOutside ? x2 - OUTSIDE : laneX(from)
   const direction = x1 < x2 ? -1 : 1
   const tip = x2 + direction * 5
   const isRelated = record.n === around.cause || around.effects.has(record.n)
   const mark = record.n === chosenRecord.value ? ' chosen' : isRelated ? ' related' : ''
+  // From outside the words stand behind the lane, where no arrow is.
+  const words = isOutside ? { x: x2 + 10, y: y + 4 } : { x: Math.min(x1, x2) + 10, y: y - 4 }
   return (
     <g class={`message${mark}`} data-n={record.n}>
+      <title>{`${titleOf(record)} from ${senderOf(record)}`}</title>
       <text class="at" x={4} y={y + 4}>
         {clockWithMs(record.at)}
       </text>
       <line x1={x1} x2={tip} y1={y} y2={y} />
       <path d={`M${tip},${y} l${direction * 7},-3.5 v7 z`} />
-      <text class="name" x={x2 + direction * 12} y={y - 3} text-anchor={direction < 0 ? 'end' : 'start'}>
-        {shortenMiddle(record.name === '' ? record.is : record.name, 26)}
+      <text class="name" x={words.x} y={words.y}>
+        {shortenMiddle(record.name === '' ? record.is : record.name, NAME_CHARS)}
+        <tspan class="sender">
+          {' '}
+          from {shortenMiddle(senderOf(record), isOutside ? OUTSIDE_CHARS : SENDER_CHARS)}
+        </tspan>
       </text>
     </g>
   )
@@ -193,4 +218,56 @@ function chooseMessage({ target }: Event): void {
   const message = target instanceof Element ? target.closest('.message') : null
   const n = Number(message?.getAttribute('data-n') ?? Number.NaN)
   if (!Number.isNaN(n)) chosenRecord.value = n
+}
+
+// ---- the edge ------------------------------------------------------------------------------------------------------
+
+const KEY = 'switchyard-inspector-sequence'
+const HEIGHT = 330
+const HEIGHT_MIN = 120
+/** The chart keeps at least so much. */
+const ABOVE_MIN = 220
+const STEP = 24
+
+const highest = (): number => Math.max(HEIGHT_MIN, innerHeight - ABOVE_MIN)
+const within = (height: number): number => Math.round(Math.max(HEIGHT_MIN, Math.min(highest(), height)))
+
+const height = signal(Number(readKeptText(KEY)) || HEIGHT)
+
+function change(to: number): void {
+  height.value = within(to)
+  keepText(KEY, String(height.value))
+}
+
+/** The upper edge of the sequence: dragged, or moved by the arrow keys, it changes the sequence's height. */
+function SequenceEdge() {
+  const edge = useRef<HTMLDivElement>(null)
+  const { value } = height
+  useLayoutEffect(() => {
+    edge.current?.closest<HTMLElement>('.inspector')?.style.setProperty('--sequence', `${within(value)}px`)
+  }, [value])
+  return (
+    <div
+      ref={edge}
+      class="sequence-edge"
+      // A separator that can be moved is a widget, and has the focus.
+      role="separator"
+      tabIndex={0}
+      aria-orientation="horizontal"
+      aria-label="Height of the sequence"
+      aria-valuenow={within(value)}
+      aria-valuemin={HEIGHT_MIN}
+      aria-valuemax={highest()}
+      onKeyDown={(event) => {
+        const step = event.key === 'ArrowUp' ? STEP : event.key === 'ArrowDown' ? -STEP : 0
+        if (step === 0) return
+        event.preventDefault()
+        change(value + step)
+      }}
+      onPointerDown={({ currentTarget, pointerId }) => currentTarget.setPointerCapture(pointerId)}
+      onPointerMove={({ currentTarget, pointerId, clientY }) => {
+        if (currentTarget.hasPointerCapture(pointerId)) change(innerHeight - clientY)
+      }}
+    />
+  )
 }

@@ -6,7 +6,7 @@ export interface SequenceRow {
   readonly record: InspectionRecord
   /** The lane of the actor. */
   readonly to: number
-  /** The lane of the sender, where that is among the lanes; -1: from outside. */
+  /** The lane of the sender, where that is among the lanes; -1: another sender; undefined: none is known. */
   readonly from: number | undefined
 }
 
@@ -35,17 +35,25 @@ const SHOWN: readonly InspectionRecord['is'][] = [
 
 export function sequenceOf(lanes: readonly string[], histories: ReadonlyMap<string, ActorHistory>): Sequence {
   const laneOf = new Map(lanes.map((id, lane) => [id, lane]))
-  const records = lanes
-    .flatMap((id) => histories.get(id)?.records ?? [])
+  const records = lanes.flatMap((id) => histories.get(id)?.records ?? []).sort((a, b) => a.n - b.n)
+  const actorOf = new Map(records.map(({ n, actor }) => [n, actor]))
+  const rows = records
     .filter(({ is }) => SHOWN.includes(is))
-    .sort((a, b) => a.n - b.n)
-  const rows = records.map((record) => ({
-    record,
-    to: laneOf.get(record.actor) ?? 0,
-    from:
-      record.from?.is === 'actor' ? laneOf.get(record.from.name) : record.from === undefined ? undefined : -1,
-  }))
+    .map((record) => ({
+      record,
+      to: laneOf.get(record.actor) ?? 0,
+      from: record.from === undefined ? undefined : (laneOf.get(sendingActor(record, actorOf) ?? '') ?? -1),
+    }))
   return { rows, spans: lanes.flatMap((id, lane) => spansOf(id, lane, rows, histories)) }
+}
+
+/** An effect belongs to the actor whose transition recorded it. */
+function sendingActor(
+  { from, cause }: InspectionRecord,
+  actorOf: ReadonlyMap<number, string>,
+): string | undefined {
+  if (from?.is === 'actor') return from.name
+  return from?.is === 'effect' && cause !== undefined ? actorOf.get(cause) : undefined
 }
 
 function spansOf(

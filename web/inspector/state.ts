@@ -58,7 +58,7 @@ export const chosenActorId = computed(() => address.value.query.get('actor') ?? 
 export const search = computed(() => address.value.query.get('q') ?? '')
 export const grouping = computed<Grouping>(() => {
   const by = address.value.query.get('by')
-  return GROUPINGS.find(([name]) => name === by)?.[0] ?? 'kind'
+  return GROUPINGS.find(([name]) => name === by)?.[0] ?? 'ticket'
 })
 
 export const eventFilter = computed<RecordFilter>(() => {

@@ -1,4 +1,4 @@
-/** Counts, money, tokens, sizes and shares as the pages write them. */
+/** Counts, money, tokens and shares as the pages write them. */
 import type { CostTotals } from '../../protocol/cost.ts'
 
 const USD_MIN = 0.0001
@@ -48,23 +48,8 @@ export function formatTokens(count: number): string {
   return count < 999.5e6 ? `${threeDigits(count / 1e6)} M` : `${threeDigits(count / 1e9)} G`
 }
 
-const SIZE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const
-
-/** `412 kB`, `1.3 MB`: decimal. */
-export function formatSize(bytes: number): string {
-  let unit = 0
-  let amount = bytes
-  while (amount >= 999.5 && unit < SIZE_UNITS.length - 1) {
-    amount /= 1_000
-    unit += 1
-  }
-  return `${unit === 0 ? Math.round(amount) : twoDigits(amount)} ${SIZE_UNITS[unit]}`
-}
-
 /** `86%`. */
 export const formatShare = (share: number): string => `${Math.round(100 * share)}%`
 
 const threeDigits = (amount: number): string =>
   amount >= 99.95 ? String(Math.round(amount)) : amount >= 9.995 ? amount.toFixed(1) : amount.toFixed(2)
-const twoDigits = (amount: number): string =>
-  amount >= 9.95 ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, '')

@@ -10,7 +10,7 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobAgent, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { WorkerAgent } from '../../protocol/worker.ts'
-import type { SandboxFile } from '../sandbox/sandbox-process.ts'
+import type { SandboxFile } from '../sandbox/driver.ts'
 
 export interface AgentTask {
   /** Model, effort, instructions, memories, command override. */

@@ -6,8 +6,8 @@
  * the secret from a file that exists only inside the sandbox, and then executes the agent. The prompt is passed on
  * standard input.
  */
+import type { SandboxFile } from '../sandbox/driver.ts'
 import { WORK } from '../sandbox/inside-paths.ts'
-import type { SandboxFile } from '../sandbox/sandbox-process.ts'
 import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
 
 export const SECRET_FILE = '/run/cred/agent'

@@ -1,16 +1,20 @@
 /**
- * Locates an installed agent and the host paths that its sandbox must mount.
+ * Locates an installed agent and the host paths that its sandbox must mount; `probeAgents` says what this machine can
+ * run.
  *
  * A sandbox contains /usr, so programs there need nothing else. Programs installed into a home folder need their
- * package and their interpreter, mounted by their real paths; a home folder itself is never mounted. For a program that
- * cannot be mounted or cannot run in a sandbox, the result says what to do instead.
+ * package and their interpreter, mounted by their real paths; a home folder itself is never mounted. For a program
+ * that cannot be mounted or cannot run in a sandbox, the result says what to do instead.
  */
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { toSentence } from '../../core/printable-output.ts'
-import { AGENT_PROBLEM_CHARS_MAX } from '../../protocol/limits.ts'
-import type { LocatedAgent } from './agent.ts'
+import type { AgentProvider } from '../../protocol/agents/registry.ts'
+import { AGENT_PROBLEM_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import type { WorkerAgent, WorkerAgents } from '../../protocol/worker.ts'
+import type { AgentDriver, LocatedAgent } from './agent.ts'
+import { parseObject, textAt } from './json-lines.ts'
 
 export interface SearchPlace {
   /** The worker's own PATH. */
@@ -212,4 +216,80 @@ async function hasModeBits(path: string, bits: number): Promise<boolean> {
     () => 0,
   )
   return (mode & bits) === bits
+}
+
+// ---- probing -------------------------------------------------------------------------------------------------------
+
+export interface ProbedProgram extends AgentProgram {
+  /** Files below the home folder that hold a login. */
+  readonly loginFiles: readonly string[]
+  /** Environment variables that hold a login. */
+  readonly loginVariables: readonly string[]
+}
+
+export async function probeAgents(
+  drivers: Readonly<Record<AgentProvider, Pick<AgentDriver, 'provider' | 'probe'>>>,
+): Promise<WorkerAgents> {
+  const probed = Object.values(drivers).map(
+    async (driver) => [driver.provider, await driver.probe()] as const,
+  )
+  return Object.fromEntries(await Promise.all(probed))
+}
+
+/**
+ * Tells whether this machine can run an agent, in which version, and whether the agent has a login here.
+ *
+ * The probe reads a few small files and starts no process, so it is cheap enough to be repeated every few seconds. A
+ * login is only looked for: its content is neither read nor checked, and runs use the credentials of the host.
+ */
+export async function probeAgent(agent: ProbedProgram, where: SearchPlace): Promise<WorkerAgent> {
+  const [located, loggedIn] = await Promise.all([locateProgram(agent, where), hasLogin(agent, where)])
+  if (located.is === 'missing') return { found: false, loggedIn, problem: located.reason }
+  const version = await readVersion(located.program)
+  return { found: true, loggedIn, ...(version === undefined ? {} : { version }) }
+}
+
+async function hasLogin(
+  { loginFiles, loginVariables }: ProbedProgram,
+  { home, environment = {} }: SearchPlace,
+): Promise<boolean> {
+  if (loginVariables.some((name) => (environment[name] ?? '') !== '')) return true
+  const found = await Promise.all(loginFiles.map((file) => exists(join(home, file))))
+  return found.includes(true)
+}
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+// ---- the version -------------------------------------------------------------------------------------------------
+
+/** The folder of the npm package that a program is part of. */
+const PACKAGE_FOLDER = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//
+/** The vendor's own installer names a folder or a file after the version. */
+const VERSION_IN_PATH = /\/(\d+\.\d+\.\d+[\w.-]*)(?:\/|$)/
+const PACKAGE_BYTES_MAX = 64 * 1024
+
+/** Returns undefined when the place of the program does not tell its version. */
+async function readVersion(program: string): Promise<string | undefined> {
+  const folder = PACKAGE_FOLDER.exec(program)?.[1]
+  const version =
+    folder === undefined
+      ? VERSION_IN_PATH.exec(program)?.[1]
+      : textAt(parseObject(await readStart(join(folder, 'package.json'))) ?? {}, 'version')
+  return version?.slice(0, NAME_CHARS_MAX)
+}
+
+async function readStart(path: string): Promise<string> {
+  const file = await open(path, 'r').catch(() => undefined)
+  if (file === undefined) return ''
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(PACKAGE_BYTES_MAX), 0, PACKAGE_BYTES_MAX, 0)
+    return buffer.toString('utf8', 0, bytesRead)
+  } finally {
+    await file.close()
+  }
 }

@@ -4,8 +4,9 @@
  * An agent repeats a response's figures in several lines with growing numbers; only the latest figures of a response
  * count. Only recent response ids are remembered, but all usage stays in the sums.
  */
-import { OTHER_MODELS } from '../../core/run/model-usage.ts'
+
 import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
+import { OTHER_MODELS } from '../../core/run/usage.ts'
 import type { CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX } from '../../protocol/limits.ts'
 

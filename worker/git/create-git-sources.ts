@@ -8,24 +8,27 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
-import { keysInText, refuseKeys } from '../secrets/found-keys.ts'
+import { keysInText, refuseKeys } from '../secrets/key-forms.ts'
 import { createRunSecretSearch, explainFoundSecret, type OwnSecrets } from '../secrets/run-secrets.ts'
-import { checkOut } from './checkout.ts'
-import { collect } from './collect.ts'
-import { isDiskFull } from './disk-full.ts'
-import { beginFollowUp } from './follow-up.ts'
-import { type CommentTarget, hasFollowUpComment, postCommentOnce } from './follow-up-comment.ts'
-import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up-context.ts'
-import { pushFollowUp } from './follow-up-push.ts'
+import { checkOut } from './checkout/checkout.ts'
+import { bundleWork } from './checkout/run-repository.ts'
+import {
+  beginFollowUp,
+  type CommentTarget,
+  hasFollowUpComment,
+  postCommentOnce,
+} from './follow-up/follow-up.ts'
+import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up/follow-up-context.ts'
+import { pushFollowUp } from './follow-up/follow-up-push.ts'
 import { createGit, type Git, withSignal } from './git.ts'
+import { isDiskFull, refusedCodeHostToken, unreadableRemote } from './git-errors.ts'
 import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from './git-ports.ts'
-import { createMirrorCache, type MirrorCache, type MirrorCacheLimits } from './mirror-cache.ts'
-import { makePassable } from './mirror-folders.ts'
-import { publish } from './publish.ts'
+import { makePassable } from './mirror/bare-repository.ts'
+import { MirrorCache, type MirrorCacheLimits } from './mirror/mirror-cache.ts'
+import { publish } from './publish/publish.ts'
 import type { RemotePolicy } from './remote-policy.ts'
 import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
-import { refusedCodeHostToken, unreadableRemote } from './unreadable-remote.ts'
-import { bundleWork } from './work-bundle.ts'
+import { collect } from './work/collect.ts'
 
 export interface GitSourcesOptions {
   /** Created here, with `git` and `repositories` below it; other users must be able to enter its parent folders. */
@@ -59,7 +62,7 @@ const CACHE_LIMITS: MirrorCacheLimits = {
 
 export function createGitSources(options: GitSourcesOptions): GitSources {
   const git = options.git ?? createGitFor(options)
-  const cache = createMirrorCache({
+  const cache = new MirrorCache({
     folder: join(options.folder, 'repositories'),
     git,
     clock: options.clock,

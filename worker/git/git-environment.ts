@@ -6,14 +6,15 @@
  * environment are readable in /proc. The askpass script passes the token on only if git's prompt names the host that
  * the token is for.
  */
+
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { isIP, isIPv6 } from 'node:net'
 import { join } from 'node:path'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
-import { passwordPromptFor, TOKEN_USER } from './address.ts'
 import type { GitCall, GitOptions, Remote } from './git.ts'
-import { serviceOptionFor } from './local-git-service.ts'
 import type { RemoteAccess } from './remote-policy.ts'
+import { passwordPromptFor, TOKEN_USER } from './resolve-remote.ts'
 
 export type EnvironmentVariables = Readonly<Record<string, string>>
 
@@ -29,7 +30,7 @@ const SSH_PORT = 22
 const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
 
-const SETTINGS = configArguments([
+const OWN_SETTINGS = configArguments([
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
   'core.askPass=',
@@ -106,7 +107,7 @@ export function gitCommandLine(
       : []),
     ...rest,
   ]
-  const settings = isUntrusted ? [...SETTINGS, ...untrustedSettings(memoryMib)] : SETTINGS
+  const settings = isUntrusted ? [...OWN_SETTINGS, ...untrustedSettings(memoryMib)] : OWN_SETTINGS
   const pins = configArguments(pinsOf(access))
   const script = isUntrusted ? untrustedScript(memoryMib) : SCRIPT
   return [SHELL, '-c', script, 'git', program, ...settings, ...pins, ...gitDir, ...args]
@@ -218,4 +219,70 @@ async function writeAskpass(folder: string): Promise<string> {
 
 function configArguments(settings: readonly string[]): readonly string[] {
   return settings.flatMap((setting) => ['-c', setting])
+}
+
+// ---- the other side of a local transport ---------------------------------------------------------------------------
+
+type LocalAccess = Extract<RemoteAccess, { protocol: 'file' }>
+
+/** The option of each git command that contacts a remote, and the service that it asks for. */
+const SERVICES: Readonly<Record<string, readonly [option: string, service: string]>> = {
+  fetch: ['--upload-pack', 'upload-pack'],
+  'ls-remote': ['--upload-pack', 'upload-pack'],
+  push: ['--receive-pack', 'receive-pack'],
+}
+
+/** Without effect, and successful. */
+const NOTHING = '/bin/true'
+const REFUSING = '/bin/false'
+
+const SERVICE_SETTINGS = [
+  'core.hooksPath=/dev/null',
+  `core.alternateRefsCommand=${NOTHING}`,
+  'core.fsmonitor=false',
+  `core.sshCommand=${REFUSING}`,
+  `core.gitProxy=${REFUSING}`,
+  `core.askPass=${REFUSING}`,
+  `core.pager=${NOTHING}`,
+  `core.editor=${REFUSING}`,
+  'credential.helper=',
+  `diff.external=${REFUSING}`,
+  `gpg.program=${REFUSING}`,
+  `gpg.ssh.program=${REFUSING}`,
+  `gpg.x509.program=${REFUSING}`,
+  // A push updates no working tree: filters, fsmonitor and hooks would run in it.
+  'receive.denyCurrentBranch=refuse',
+  'receive.autogc=false',
+  'gc.auto=0',
+  'maintenance.auto=false',
+]
+
+/**
+ * The last argument, the path as git knows it, is ignored: the policy found the repository (`$2`) behind it. Since git
+ * 2.54 the configuration can define hooks by name (`hook.NAME.command`), which no setting turns off together.
+ */
+const SERVE_SCRIPT = [
+  'export GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1',
+  `if "$1" --git-dir="$2" config --name-only --get-regexp "^hook[.]" >/dev/null; then`,
+  '  echo "fatal: the repository configures hooks by name" >&2; exit 128',
+  'fi',
+  `exec "$1" ${SERVICE_SETTINGS.map((setting) => `-c ${setting}`).join(' ')} "$0" "$2"`,
+].join('\n')
+
+/**
+ * Builds the command that serves a local repository to git: `git upload-pack` or `git receive-pack` without commands
+ * of that repository.
+ *
+ * Git starts the other side of a local transport as a second process, and takes the settings of the command line away
+ * from it. So the other side would obey the repository: its hooks, and each setting that is a command. This command
+ * line outranks the repository's configuration, which cannot be left out. Settings that git obeys only in protected
+ * configuration (`uploadpack.packObjectsHook`) find none.
+ */
+function serviceOptionFor(program: string, command: string, { gitDir }: LocalAccess): string[] {
+  const [option, service] = SERVICES[command] ?? []
+  // A command of another name would start the other side without this protection.
+  if (option === undefined || service === undefined)
+    throw new Error(`git ${command} has no service for a local remote`)
+  const words = ['/bin/sh', '-c', SERVE_SCRIPT, service, program, gitDir]
+  return [`${option}=${words.map(quoteWord).join(' ')}`]
 }

@@ -1,11 +1,20 @@
 /**
- * `explainFailure` turns git's error output into a refusal that says what to do.
+ * `explainFailure` turns git's error output into a refusal that says what to do. The other functions add what the
+ * refusal means for a run, as a queue reason.
  *
  * The patterns match git's messages with `LC_ALL=C`. An unknown message is quoted: its last lines, made printable.
  */
 import { no, type RefusalKind, type Refused } from '../../core/result.ts'
+import {
+  missingCredentialSubject,
+  refusedCredentialSubject,
+  remoteSubject,
+  withCure,
+} from '../../core/run/queue-reasons.ts'
+import type { FailureKind } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { GitResult } from './git.ts'
+import type { RemoteRepository } from './mirror/mirror-cache.ts'
 
 export type GitErrorKind =
   | 'network' // temporary
@@ -197,4 +206,73 @@ export function lastLines(text: string): string {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('hint:'))
   return printable(lines.slice(-LINES_QUOTED_MAX).join(' / ')).slice(0, CHARS_QUOTED_MAX)
+}
+
+/** Tells whether an error means that the disk, or a quota on it, is full, which a later try may find otherwise. */
+export function isDiskFull(error: unknown): boolean {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}
+
+// ---- queue reasons -------------------------------------------------------------------------------------------------
+
+/**
+ * Refuses because the configuration of the repository is wrong, with a queue reason and its cure.
+ *
+ * A wrong remote or a refused token stays wrong however often a run starts, so the host keeps the run in its queue.
+ */
+export function unreadableRemote(
+  name: string,
+  cure: string,
+  kind: 'invalid' | 'unknown' = 'invalid',
+): Refused {
+  return {
+    ok: false,
+    refusal: { kind, message: withCure(remoteSubject(name), cure), failure: 'configuration' },
+  }
+}
+
+const LASTING_KINDS: readonly string[] = ['unauthorized', 'forbidden', 'invalid', 'unknown']
+/** A name that does not resolve for minutes is more often misspelled than out of order. */
+const UNRESOLVED = /Could not resolve host/
+
+/** Explains why a fetch was refused. */
+export function explainUnreadable(
+  { name, credentialOf, remote }: RemoteRepository,
+  { refusal }: Refused,
+  errorKind: GitErrorKind,
+): Refused {
+  const cure = refusal.message.replace(`fetching ${name}: `, '')
+  const fail = (failure: FailureKind, message: string): Refused => ({
+    ok: false,
+    refusal: { ...refusal, message, failure },
+  })
+  if (refusal.kind === 'unauthorized' && credentialOf !== undefined)
+    return fail('credentials', withCure(credentialSubject(credentialOf, remote), cure))
+  if (LASTING_KINDS.includes(refusal.kind) || UNRESOLVED.test(cure))
+    return fail('configuration', withCure(remoteSubject(name), cure))
+  return errorKind === 'network'
+    ? fail('network', withCure(remoteSubject(name), cure))
+    : { ok: false, refusal }
+}
+
+/** Explains why a push was refused. A refusal of what the run has changed stays the run's own failure. */
+export function explainUnwritable(
+  { credentialOf, remote }: RemoteRepository,
+  { refused, isAboutRights }: GitFailure,
+): Refused {
+  const { refusal } = refused
+  if (isAboutRights !== true) return refused
+  const subject = credentialOf === undefined ? undefined : credentialSubject(credentialOf, remote)
+  const message = subject === undefined ? refusal.message : withCure(subject, refusal.message)
+  return { ok: false, refusal: { ...refusal, message, failure: 'credentials' } }
+}
+
+const credentialSubject = (provider: string, { token }: RemoteRepository['remote']): string =>
+  token === undefined ? missingCredentialSubject(provider) : refusedCredentialSubject(provider)
+
+/** The API of the code host refused the token, or a request for which it has not the right. */
+export function refusedCodeHostToken(driver: string, { refusal }: Refused): Refused {
+  const message = withCure(refusedCredentialSubject(driver), refusal.message)
+  return { ok: false, refusal: { ...refusal, message, failure: 'credentials' } }
 }

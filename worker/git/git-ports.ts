@@ -8,8 +8,8 @@ import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'
-import type { MarkedKey } from '../secrets/found-keys.ts'
-import type { WorkBundle } from './work-bundle.ts'
+import type { MarkedKey } from '../secrets/key-forms.ts'
+import type { WorkBundle } from './checkout/run-repository.ts'
 
 export interface SandboxCommandResult {
   /** Absent when a signal ended it, or the sandbox could not be made. */

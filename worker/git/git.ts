@@ -5,22 +5,20 @@
  * behind, and when the worker dies. Output is limited, and tokens in it are redacted. `git-environment.ts` decides
  * which environment git gets, `remote-policy.ts` which addresses it contacts.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import type { Readable, Writable } from 'node:stream'
-import { isNativeError } from 'node:util/types'
+import { connect } from 'node:net'
+import type { Readable } from 'node:stream'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
+import { originOf } from '../../protocol/git-address.ts'
+import { messageOf } from '../../protocol/message-of.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
-import { coverInheritedFds, listInheritableFds, requirePipes } from '../sandbox/descriptors.ts'
-import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
-import { explainEnd, lastLines } from './git-errors.ts'
-import { keepEnd, keepStart, readWhole, redactorFor, watchFor } from './git-output.ts'
+import { selectProxy } from '../../providers/http/proxy-selection.ts'
+import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD } from './git-environment.ts'
+import { explainEnd } from './git-errors.ts'
+import { notStarted, spawnIsolated, stopped, waitForEnd, writeToken } from './git-process.ts'
 import { type RemoteAccess, RemotePolicy } from './remote-policy.ts'
-import { whileAnswering } from './silent-host.ts'
-import { StepSlots } from './step-slots.ts'
-import { stepMemoryMib, UNTRUSTED_STEPS_MAX } from './work-bounds.ts'
+import { stepMemoryMib, UNTRUSTED_STEPS_MAX } from './work/work-bounds.ts'
 
 export interface Remote {
   readonly address: string
@@ -86,18 +84,25 @@ export interface GitOptions {
   readonly untrustedMemoryMib?: number
 }
 
+export const GIT_PROGRAM = '/usr/bin/git'
 /** Git's own words when its address space is used up. */
 const OUT_OF_MEMORY = /^fatal: .*(out of memory|malloc failed|mmap failed)/im
-export const GIT_PROGRAM = '/usr/bin/git'
-/** The token is written this many times: git asks once per connection, and one command opens few connections. */
-const TOKEN_LINES = 4
-/** Exit codes of the shell if it cannot start git; git itself never uses them. */
-const NOT_STARTED_CODES: readonly number[] = [126, 127]
-/** Git's own exit code for a remote that it cannot reach. */
-const UNREACHABLE_CODE = 128
 
 export function createGit(options: GitOptions): Git {
   return new LocalGit(options)
+}
+
+/** The same git, whose calls end when the signal aborts. */
+export function withSignal(git: Git, signal: AbortSignal | undefined): Git {
+  if (signal === undefined) return git
+  const bounded = (call: GitCall): GitCall => ({
+    ...call,
+    signal: call.signal === undefined ? signal : AbortSignal.any([call.signal, signal]),
+  })
+  return {
+    run: (call) => git.run(bounded(call)),
+    runChecked: (doing, call) => git.runChecked(doing, bounded(call)),
+  }
 }
 
 class LocalGit implements Git {
@@ -133,7 +138,7 @@ class LocalGit implements Git {
       const ran = await whileAnswering(checked.value, call.signal, this.#options, runProcess)
       return ran.ok ? ran : answerForUnreachable(ran)
     } catch (error) {
-      return notStarted(isNativeError(error) ? error.message : String(error))
+      return notStarted(messageOf(error))
     } finally {
       await input?.close()
     }
@@ -172,96 +177,8 @@ class LocalGit implements Git {
   }
 }
 
-/** Starts a process that inherits none of this process's file descriptors, such as the database's. */
-function spawnIsolated(
-  program: string,
-  args: readonly string[],
-  env: Record<string, string>,
-  input: number | 'ignore',
-): ChildProcess {
-  const nullDevice = openSync('/dev/null', 'r')
-  try {
-    const own = [input, 'pipe', 'pipe', 'pipe', 'pipe'] as const
-    const stdio = coverInheritedFds<number | 'ignore' | 'pipe'>(own, listInheritableFds(), nullDevice)
-    return requirePipes(spawn(program, args, { env, cwd: '/', detached: true, stdio }))
-  } finally {
-    closeSync(nullDevice)
-  }
-}
-
-/** Ignores write errors, because git may end without reading the token. */
-function writeToken(child: ChildProcess, token: string | undefined): void {
-  // Node creates a duplex stream for each extra pipe.
-  const pipe = child.stdio[TOKEN_FD] as Writable | null | undefined
-  pipe?.on('error', () => {}).end(token === undefined ? '' : `${token}\n`.repeat(TOKEN_LINES))
-}
-
-async function waitForEnd(
-  child: ChildProcess,
-  call: GitCall,
-  clock: GitOptions['clock'],
-): Promise<Result<GitResult>> {
-  const redact = redactorFor(call.remote?.token)
-  const reading = readWhole(child.stdout, call.readOutput)
-  const keepsOutput = call.readOutput === undefined
-  const output = keepStart(keepsOutput ? child.stdout : null, call.outputCharsMax)
-  const stderr = keepEnd(child.stderr)
-  const hasFound = call.searchFor === undefined ? undefined : watchFor(child.stdout, call.searchFor)
-  let stopReason: Result<GitResult> | undefined
-  const stop = (reason: Result<GitResult>) => {
-    stopReason ??= reason
-    killGroup(child)
-  }
-  const abort = () => stop(stopped(call))
-  call.signal?.addEventListener('abort', abort, { once: true })
-  // The signal may have been aborted while git was starting.
-  if (call.signal?.aborted === true) abort()
-  const cancel = clock.after(call.timeoutMs, () => stop(timedOut(call)))
-  const end = await new Promise<Result<GitResult>>((resolve) => {
-    child.on('error', (error) => resolve(notStarted(error.message)))
-    // Children that git left running would keep its pipes open.
-    child.on('exit', () => killGroup(child))
-    child.on('close', (code) => {
-      // A process that never started emits `close` too, before or after `error`.
-      if (child.pid === undefined) return
-      if (code !== null && NOT_STARTED_CODES.includes(code)) return resolve(notStarted(lastLines(stderr())))
-      const exit = code === null ? {} : { code }
-      const seen = hasFound === undefined ? {} : { hasFound: hasFound() }
-      resolve(yes({ ...exit, ...seen, output: redact(output()), stderr: redact(stderr()) }))
-    })
-  })
-  cancel()
-  call.signal?.removeEventListener('abort', abort)
-  const wasRead = await reading
-  for (const stream of child.stdio) stream?.destroy()
-  // The words of git about its own end tell more than an incomplete output.
-  const hasFailed = end.ok && end.value.code !== undefined && end.value.code !== 0
-  return stopReason ?? (end.ok && !wasRead.ok && !hasFailed ? wasRead : end)
-}
-
-/** The same git, whose calls end when the signal aborts. */
-export function withSignal(git: Git, signal: AbortSignal | undefined): Git {
-  if (signal === undefined) return git
-  const bounded = (call: GitCall): GitCall => ({
-    ...call,
-    signal: call.signal === undefined ? signal : AbortSignal.any([call.signal, signal]),
-  })
-  return {
-    run: (call) => git.run(bounded(call)),
-    runChecked: (doing, call) => git.runChecked(doing, bounded(call)),
-  }
-}
-
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // The group has ended already.
-  }
-}
-
-// ---- refusals ----------------------------------------------------------------------------------------------------
+/** Git's own exit code for a remote that it cannot reach. */
+const UNREACHABLE_CODE = 128
 
 /** A name that does not resolve now may do so later; the caller tries again, as after git's own message. */
 function answerForUnreachable(checked: Refused): Result<GitResult> {
@@ -271,16 +188,122 @@ function answerForUnreachable(checked: Refused): Result<GitResult> {
     : checked
 }
 
-const commandNameOf = ({ args }: GitCall): string => `git ${args[0] ?? ''}`
+// ---- steps over untrusted work -------------------------------------------------------------------------------------
 
-function stopped(call: GitCall) {
-  return no('conflict', `${commandNameOf(call)} was stopped`)
+/**
+ * `StepSlots` lets a few steps run at the same time; the others wait for their turn, in the order in which they came.
+ */
+export class StepSlots {
+  #free: number
+  readonly #waiting = new Set<() => void>()
+
+  constructor(atOnce: number) {
+    this.#free = atOnce
+  }
+
+  /** An aborted step runs without a slot, because it only says that it was stopped. */
+  async run<T>(step: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const taken = this.#take(signal)
+    const isInSlot = typeof taken === 'boolean' ? taken : await taken
+    try {
+      return await step()
+    } finally {
+      if (isInSlot) this.#pass()
+    }
+  }
+
+  #take(signal: AbortSignal | undefined): boolean | Promise<boolean> {
+    if (signal?.aborted === true) return false
+    if (this.#free > 0) {
+      this.#free -= 1
+      return true
+    }
+    return new Promise((resolve) => {
+      const begin = () => {
+        signal?.removeEventListener('abort', leave)
+        resolve(true)
+      }
+      const leave = () => {
+        this.#waiting.delete(begin)
+        resolve(false)
+      }
+      this.#waiting.add(begin)
+      signal?.addEventListener('abort', leave, { once: true })
+    })
+  }
+
+  #pass(): void {
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#free += 1
+      return
+    }
+    this.#waiting.delete(next)
+    next()
+  }
 }
 
-function timedOut(call: GitCall) {
-  return no('failed', `${commandNameOf(call)} took longer than ${call.timeoutMs / 1000} s and was ended`)
+// ---- a silent remote -----------------------------------------------------------------------------------------------
+
+type NetworkAccess = Exclude<RemoteAccess, { readonly protocol: 'file' }>
+
+interface SilentHostPorts {
+  readonly clock: Pick<Clock, 'after'>
+  readonly proxies?: ProxySettings
 }
 
-function notStarted(reason: string) {
-  return no('failed', `git could not be started (${reason}); install git on the worker`)
+const DOUBT_MS = 10_000
+const CONNECT_MS_MAX = 10_000
+
+/**
+ * Ends a git command whose remote answers no connection.
+ *
+ * Git waits two minutes and more for a host that drops its packets, and the run holds its slot meanwhile. A command that
+ * has not ended after `DOUBT_MS` is one reason to try another connection; a host that refuses it answers, too.
+ *
+ * Refuses with `unavailable` when the remote is silent.
+ *
+ * @param run gets the signal at which the command must end
+ */
+async function whileAnswering<T>(
+  access: RemoteAccess | undefined,
+  signal: AbortSignal | undefined,
+  { clock, proxies }: SilentHostPorts,
+  run: (signal: AbortSignal | undefined) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  if (access === undefined || access.protocol === 'file' || hasProxy(access, proxies)) return run(signal)
+  const silence = new AbortController()
+  const cancel = clock.after(DOUBT_MS, async () => {
+    if (await isSilent(access)) silence.abort()
+  })
+  const both = signal === undefined ? silence.signal : AbortSignal.any([signal, silence.signal])
+  const ended = await run(both)
+  cancel()
+  if (ended.ok || !silence.signal.aborted || signal?.aborted === true) return ended
+  const address = originOf(access.host, access.port)
+  return no('unavailable', `Failed to connect to ${address}: Connection timed out`)
+}
+
+function hasProxy({ protocol, host, port }: NetworkAccess, proxies: ProxySettings | undefined): boolean {
+  if (protocol === 'ssh') return false
+  const proxy = selectProxy(new URL(`${protocol}://${originOf(host, port)}/`), proxies)
+  return proxy.ok && proxy.value !== undefined
+}
+
+async function isSilent({ host, port, addresses = [host] }: NetworkAccess): Promise<boolean> {
+  const answers = await Promise.all(addresses.map((address) => isAnswering(address, port)))
+  return !answers.includes(true)
+}
+
+function isAnswering(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: CONNECT_MS_MAX })
+    const settle = (isAnswered: boolean) => {
+      socket.destroy()
+      resolve(isAnswered)
+    }
+    socket.on('connect', () => settle(true))
+    socket.on('error', () => settle(true))
+    socket.on('timeout', () => settle(false))
+  })
 }

@@ -1,5 +1,6 @@
 /**
  * Reads the usage that a vendor names in a model's answer: one value of a stream of events, or a whole answer.
+ * `createAnswerReader` finds these values in the bytes of an answer.
  *
  * The figures of an answer grow with the stream, so the latest count. Vendors word the same figures differently: some
  * count cached tokens among the input, some do not.
@@ -8,6 +9,7 @@ import type { TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { readApiTokens } from '../agents/agent-a/reported-cost.ts'
 import { countAt, field, isObject, type JsonObject, listAt, objectAt, textAt } from '../agents/json-lines.ts'
+import { createLineReader, type LineReader } from '../agents/line-reader.ts'
 
 export interface AnswerUsage {
   /** Absent until an event names the model. */
@@ -101,5 +103,66 @@ function highest(a: TokenUse, b: TokenUse): TokenUse {
     cacheReadTokens: Math.max(a.cacheReadTokens, b.cacheReadTokens),
     cacheWriteTokens: Math.max(a.cacheWriteTokens, b.cacheWriteTokens),
     cacheWriteHourTokens: Math.max(a.cacheWriteHourTokens ?? 0, b.cacheWriteHourTokens ?? 0),
+  }
+}
+
+// ---- the values of an answer ---------------------------------------------------------------------------------------
+
+const USAGE_KEY = '"usage'
+const USAGE = Buffer.from(USAGE_KEY)
+
+/** An answer that comes as one piece; the usage of a larger one is estimated. */
+export const MODEL_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+/**
+ * Finds the JSON values that may name usage in a passing answer.
+ *
+ * A stream of events has one value on each `data:` line; only lines that mention usage are parsed. Any other answer is
+ * one value, or a list of values, that is complete at its end. Memory is bounded: longer lines and answers are
+ * ignored.
+ */
+export interface AnswerReader {
+  push(bytes: Uint8Array): readonly JsonObject[]
+  /** Returns the values of the unfinished rest. */
+  flush(): readonly JsonObject[]
+}
+
+export function createAnswerReader(contentType: string | undefined): AnswerReader {
+  return /^text\/event-stream\b/i.test(contentType ?? '') ? readEvents(createLineReader(USAGE)) : readWhole()
+}
+
+function readEvents(lines: LineReader): AnswerReader {
+  return {
+    push: (bytes) => lines.push(bytes).flatMap(readEventLine),
+    flush: () => lines.flush().flatMap(readEventLine),
+  }
+}
+
+function readEventLine(line: string): readonly JsonObject[] {
+  if (!line.startsWith('data:') || !line.includes(USAGE_KEY)) return []
+  return valuesOf(line.slice('data:'.length))
+}
+
+function readWhole(): AnswerReader {
+  let parts: Buffer[] = []
+  let length = 0
+  return {
+    push(bytes) {
+      length += bytes.length
+      // Copy the bytes: the caller may reuse its buffer.
+      if (length <= MODEL_ANSWER_BYTES_MAX) parts.push(Buffer.from(bytes))
+      else parts = []
+      return []
+    },
+    flush: () => valuesOf(Buffer.concat(parts).toString('utf8')),
+  }
+}
+
+function valuesOf(text: string): readonly JsonObject[] {
+  try {
+    const value: unknown = JSON.parse(text)
+    return (Array.isArray(value) ? value : [value]).filter(isObject)
+  } catch {
+    return []
   }
 }

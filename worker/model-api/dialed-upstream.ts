@@ -1,14 +1,42 @@
 /** `DialedUpstream` contacts vendors from this machine, directly or through its proxy, and shares connections. */
+import type { Readable } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
-import {
-  MODEL_API_CONNECT_MS_MAX,
-  MODEL_API_CONNECTIONS_MAX,
-  MODEL_API_HEADER_BYTES_MAX,
-  MODEL_API_IDLE_MS_MAX,
-} from '../../protocol/limits.ts'
+import { MODEL_API_HEADER_BYTES_MAX, MODEL_API_IDLE_MS_MAX } from '../../protocol/limits.ts'
 import type { HttpOptions } from '../../providers/http/http-types.ts'
-import type { ModelUpstream, UpstreamRequest, UpstreamResponse } from './model-upstream.ts'
+
+/**
+ * `ModelUpstream` is the port through which the proxy contacts vendors.
+ *
+ * An implementation verifies certificates, follows no redirect, decodes nothing and buffers nothing.
+ */
+export interface ModelUpstream {
+  /** Resolves with the head of any answer. Rejects when there is none; no message holds a header or a body. */
+  send(request: UpstreamRequest): Promise<UpstreamResponse>
+  close(): Promise<void>
+}
+
+export interface UpstreamRequest {
+  readonly origin: string
+  readonly path: string
+  readonly method: 'GET' | 'POST'
+  /** Names in lower case, the credential among them. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Readable
+  /** Ends the request and the body of its answer. */
+  readonly signal: AbortSignal
+}
+
+export interface UpstreamResponse {
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  readonly body: Readable
+}
+
+const MODEL_API_CONNECT_MS_MAX = 10_000
+/** Connections of a worker to one vendor. */
+const MODEL_API_CONNECTIONS_MAX = 256
 
 /** Proxies and trusted authorities of this network. */
 export type UpstreamNetwork = Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>

@@ -7,28 +7,40 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
+import { type Duplex, Readable } from 'node:stream'
 import type { Clock } from '../../core/ports.ts'
-import {
-  MODEL_API_BODY_BYTES_MAX,
-  MODEL_API_CLIENTS_MAX,
-  MODEL_API_HEADER_BYTES_MAX,
-  MODEL_API_REQUEST_MS_MAX,
-  MODEL_API_REQUESTS_MAX,
-  MODEL_API_SETTLE_MS_MAX,
-} from '../../protocol/limits.ts'
+import { MODEL_API_BODY_BYTES_MAX, MODEL_API_HEADER_BYTES_MAX } from '../../protocol/limits.ts'
 import { type ConnectionLog, makeConnectionLog } from '../sandbox/egress/connection-log.ts'
 import { listenWith, type SocketOwner } from '../sandbox/egress/listen.ts'
-import { type ModelMeter, UNMETERED } from './meter.ts'
+import type { ModelUpstream, UpstreamResponse } from './dialed-upstream.ts'
+import { type ModelMeter, type RequestEnd, type RequestMeter, UNMETERED } from './meter.ts'
 import type { ModelAccess } from './model-access.ts'
-import { type ModelErrorKind, ModelRefusal, modelError } from './model-errors.ts'
-import { exchangeWithModel } from './model-exchange.ts'
 import { createModelGate, type ModelGate, type ModelRules } from './model-gate.ts'
-import { checkModelRequest, type ModelRequest } from './model-request.ts'
-import { explainBrokenAnswer } from './model-response.ts'
-import type { ModelUpstream } from './model-upstream.ts'
-import { BODY_TOO_LARGE, BodyReader } from './request-body.ts'
+import {
+  checkModelRequest,
+  explainBrokenAnswer,
+  findAnswerProblem,
+  headersToPass,
+  type ModelRequest,
+} from './passing-headers.ts'
+import {
+  BODY_TOO_LARGE,
+  BodyReader,
+  type ModelErrorKind,
+  ModelRefusal,
+  modelError,
+  type WrittenBody,
+} from './request-body.ts'
 import { SecretMask } from './secret-mask.ts'
+
+/** Requests of one run to its model's API that are under way at once; subagents ask concurrently. */
+export const MODEL_API_REQUESTS_MAX = 32
+/** Connections from one sandbox. */
+const MODEL_API_CLIENTS_MAX = 64
+/** How long the end of a run waits for answers that are still under way, to know what they cost. */
+const MODEL_API_SETTLE_MS_MAX = 5_000
+/** How long a sandbox may take to send a request. */
+const MODEL_API_REQUEST_MS_MAX = 120_000
 
 export interface ModelApiOptions {
   readonly access: ModelAccess
@@ -198,4 +210,134 @@ function endSocket(socket: Duplex, status: string): void {
   if (!socket.writable) return void socket.destroy()
   const head = [`HTTP/1.1 ${status}`, 'content-length: 0', 'connection: close']
   socket.end(`${head.join('\r\n')}\r\n\r\n`, () => socket.destroy())
+}
+
+// ---- one request and its answer ------------------------------------------------------------------------------------
+
+interface ModelExchange {
+  readonly access: ModelAccess
+  readonly upstream: ModelUpstream
+  readonly meter: ModelMeter
+  readonly gate: ModelGate
+  readonly bodies: BodyReader
+  readonly checked: ModelRequest
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly mask: SecretMask
+  readonly stop: AbortSignal
+}
+
+/**
+ * Takes one request to its vendor and its answer back, and tells the meter how it ended.
+ *
+ * A billed request that has left is seen to its end even when the agent hangs up, because the vendor bills it anyway.
+ * Only `stop` ends it, and it counts its worst case then.
+ *
+ * Resolves with the problem of an answer that cannot be passed on. Rejects with a `ModelRefusal`, or when it breaks.
+ */
+async function exchangeWithModel(exchange: ModelExchange): Promise<string | undefined> {
+  const { bodies, checked, gate, request } = exchange
+  if (checked.method === 'GET') return sendOn(exchange, undefined, {})
+  const { body, release } = await bodies.read(request)
+  try {
+    const passed = gate.passBody(checked.path.replace(/\?.*$/s, ''), body.value)
+    if (!passed.ok) throw new ModelRefusal('request', passed.refusal.message)
+    const written = body.write(passed.value)
+    if (written === undefined) throw new ModelRefusal('request', 'its body can’t be written anew')
+    return await sendOn(exchange, written, { body: passed.value })
+  } finally {
+    release()
+  }
+}
+
+async function sendOn(
+  { access, upstream, meter, gate, checked, response, mask, stop }: ModelExchange,
+  written: WrittenBody | undefined,
+  facts: Pick<Parameters<ModelMeter['begin']>[0], 'body'>,
+): Promise<string | undefined> {
+  const { method, path } = checked
+  const headers = gate.passHeaders(checked.headers)
+  const gone = signalOfClose(response)
+  const waited = AbortSignal.any([stop, gone])
+  const { bytes, keepsLong = false } = written ?? {}
+  const begun = await meter.begin(
+    { method, path, ...facts, bodyBytes: bytes?.length ?? 0, keepsLong },
+    waited,
+  )
+  if (!begun.ok) throw waited.aborted ? new Error('gone') : new ModelRefusal('budget', begun.refusal.message)
+  const counted = begun.value
+  const sent: { end: RequestEnd } = { end: 'unsent' }
+  // The library asks for the body once it is connected.
+  const send = async function* () {
+    sent.end = 'broken'
+    yield bytes
+  }
+  try {
+    const answer = await upstream.send({
+      origin: access.origin,
+      method,
+      path,
+      headers: {
+        ...headers,
+        ...access.credentialHeaders(headers),
+        // The meter and the mask read the answer.
+        'accept-encoding': 'identity',
+        ...(bytes === undefined
+          ? {}
+          : { 'content-type': 'application/json', 'content-length': String(bytes.length) }),
+      },
+      ...(bytes === undefined ? {} : { body: Readable.from(send()) }),
+      signal: counted.isBilled ? stop : waited,
+    })
+    if (answer.status >= 300) sent.end = 'refused'
+    const problem = findAnswerProblem(answer)
+    if (problem === undefined) await passOn(answer, response, counted, mask)
+    else answer.body.on('error', () => {}).destroy()
+    if (sent.end === 'broken' && problem === undefined) sent.end = 'complete'
+    return problem
+  } finally {
+    counted.onEnd(sent.end)
+  }
+}
+
+async function passOn(
+  { status, headers, body }: UpstreamResponse,
+  response: ServerResponse,
+  counted: RequestMeter,
+  mask: SecretMask,
+): Promise<void> {
+  const passed = headersToPass(headers, (text) => mask.maskText(text))
+  counted.onResponseHead(status, passed)
+  if (!response.destroyed) {
+    response.writeHead(status, passed)
+    response.flushHeaders()
+  }
+  for await (const chunk of body) {
+    const bytes = mask.push(chunk)
+    if (bytes.length === 0) continue
+    counted.onChunk(bytes)
+    await writeTo(response, bytes)
+  }
+  const rest = mask.flush()
+  if (rest.length > 0) counted.onChunk(rest)
+  if (!response.destroyed) response.end(rest)
+}
+
+/** Waits for an agent that reads slowly, but not for one that has hung up. */
+function writeTo(response: ServerResponse, bytes: Buffer): Promise<void> | undefined {
+  if (response.destroyed || response.write(bytes)) return undefined
+  return new Promise((resolve) => {
+    const settle = () => {
+      response.off('drain', settle).off('close', settle)
+      resolve()
+    }
+    response.on('drain', settle).on('close', settle)
+  })
+}
+
+function signalOfClose(response: ServerResponse): AbortSignal {
+  const closed = new AbortController()
+  if (response.destroyed) closed.abort()
+  else response.once('close', () => closed.abort())
+  return closed.signal
 }

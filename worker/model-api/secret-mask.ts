@@ -5,7 +5,6 @@
  * and finds them across the borders of chunks: it holds back only bytes with which a secret may begin. The length stays,
  * so a content length remains true.
  */
-import { Transform, type TransformCallback } from 'node:stream'
 import { secretForms } from '../../core/redact-secrets.ts'
 
 const ASTERISK = 0x2a
@@ -56,20 +55,6 @@ export class SecretMask {
     }
     return 0
   }
-}
-
-/** The stream form; `onChunk` receives what passes on, and may end the stream with an error. */
-export function createMaskStream(mask: SecretMask, onChunk: (bytes: Buffer) => Error | undefined): Transform {
-  const pass = (bytes: Buffer, done: TransformCallback) => {
-    const error = bytes.length === 0 ? undefined : onChunk(bytes)
-    if (error !== undefined) done(error)
-    else if (bytes.length === 0) done()
-    else done(null, bytes)
-  }
-  return new Transform({
-    transform: (chunk: Buffer, _encoding, done) => pass(mask.push(chunk), done),
-    flush: (done) => pass(mask.flush(), done),
-  })
 }
 
 function overwrite(bytes: Buffer, form: Buffer): void {

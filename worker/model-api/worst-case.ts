@@ -5,10 +5,12 @@
  */
 import type { TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
-import { MODEL_OUTPUT_TOKENS_DEFAULT, MODEL_OUTPUT_TOKENS_MAX } from '../../protocol/limits.ts'
-import { countAt, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
-import { mediaTokensIn } from './media-tokens.ts'
+import { countAt, isObject, type JsonObject, objectAt, textAt } from '../agents/json-lines.ts'
 import type { MeteredRequest } from './meter.ts'
+
+/** The highest limit of an answer that counts, and the limit of a request that names none. */
+const MODEL_OUTPUT_TOKENS_MAX = 1_000_000
+const MODEL_OUTPUT_TOKENS_DEFAULT = 128_000
 
 /** The facts of a request that decide its price. */
 export interface RequestFacts {
@@ -49,4 +51,37 @@ export function worstCasesOf(
   const written = { ...none, cacheWriteTokens: tokens }
   const kept = keepsLong ? [{ ...written, cacheWriteHourTokens: tokens }] : []
   return [written, { ...none, inputTokens: tokens }, ...kept]
+}
+
+/** The dearest image of the vendors, and a document or a recording of some length. */
+const IMAGE_TOKENS = 3_300
+const FILE_TOKENS = 100_000
+
+/**
+ * Says how many tokens the images and files of a request cost at least.
+ *
+ * Vendors bill them by what they show, and not by their bytes: a plain image, or a file of blank pages, is short.
+ */
+function mediaTokensIn(body: JsonObject): number {
+  let tokens = 0
+  const left: unknown[] = [body]
+  while (left.length > 0) {
+    const next = left.pop()
+    if (isObject(next)) tokens += tokensOf(next)
+    if (typeof next === 'object' && next !== null) for (const inner of Object.values(next)) left.push(inner)
+  }
+  return tokens
+}
+
+function tokensOf(part: JsonObject): number {
+  const media = ['inlineData', 'inline_data', 'fileData', 'file_data'].find((key) => isObject(part[key]))
+  if (media !== undefined) {
+    const inner = objectAt(part, media)
+    return /^image\//i.test(textAt(inner, 'mimeType') ?? textAt(inner, 'mime_type') ?? '')
+      ? IMAGE_TOKENS
+      : FILE_TOKENS
+  }
+  const type = textAt(part, 'type') ?? ''
+  if (/^(?:image|input_image|image_url|computer_screenshot)$/.test(type)) return IMAGE_TOKENS
+  return /^(?:document|file|input_file|input_audio|audio|video|input_video)$/.test(type) ? FILE_TOKENS : 0
 }

@@ -1,6 +1,6 @@
 /**
  * `SandboxSession` runs the commands of one execution or one resumed sandbox on the same disk: one after the other;
- * only a command on hold (`held-process.ts`) may wait beside another.
+ * only a command on hold (`agent/agent-launch.ts`) may wait beside another.
  *
  * Each command is a separate sandbox process with the same isolation. The session knows every process that it started:
  * `stop` kills all of them and refuses every later start.
@@ -11,18 +11,17 @@ import type { JobSandbox } from '../../protocol/frames.ts'
 import { splitLog } from '../../protocol/text-budget.ts'
 import { createLineReader } from '../agents/line-reader.ts'
 import type { SandboxCommandResult, SandboxRunner } from '../git/git-ports.ts'
+import type { SandboxEnd, SandboxFile, SandboxOrder, SandboxProcess } from '../sandbox/driver.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
-import { MODEL_API_PORT, MODEL_SOCKET } from '../sandbox/inside-paths.ts'
-import type { SandboxEnd, SandboxFile, SandboxOrder, SandboxProcess } from '../sandbox/sandbox-process.ts'
-import type { ExecutorDependencies } from './executor-dependencies.ts'
-import { OutputTail, readChunks } from './sandbox-output.ts'
-import { OUT_INSIDE, PROGRAMS_INSIDE } from './sandbox-paths.ts'
-import type { SandboxFolders } from './sandboxes.ts'
+import { MODEL_API_PORT, MODEL_SOCKET, OUT_INSIDE, PROGRAMS_INSIDE } from '../sandbox/inside-paths.ts'
+import type { SandboxFolders } from './disk/sandboxes.ts'
+import type { ExecutorDependencies } from './execution/executor-dependencies.ts'
 
 const MODEL_FORWARD = { port: MODEL_API_PORT, socket: MODEL_SOCKET }
 const INSIDE_MS_MAX = 10 * 60_000
 /** Setup and hooks of a repository are killed after this time. */
 const SCRIPT_MS_MAX = 30 * 60_000
+const PROCESSES_MAX = 512
 
 /** The part of a job that the isolation depends on. */
 export interface SandboxSessionJob {
@@ -222,6 +221,8 @@ export class SandboxSession implements SandboxRunner {
   }
 }
 
+// ---- scripts of a repository ---------------------------------------------------------------------------------------
+
 const NETWORK_HINTS = {
   open: '',
   allowlist:
@@ -244,8 +245,6 @@ export function describeScriptFailure(
     timedOutMinutes === undefined ? ended : `did not end within ${timedOutMinutes} minutes, and was killed`
   return `the repository's ${name} ${ending}; its output is in the run's log${NETWORK_HINTS[network]}`
 }
-
-const PROCESSES_MAX = 512
 
 /**
  * The output streams of a sandbox are sockets, which cannot be opened again: `echo … > /dev/stderr` in a setup script
@@ -272,5 +271,39 @@ function baseEnvironment({ node }: ExecutorDependencies): Record<string, string>
     SWITCHYARD_NODE: node.program,
     SWITCHYARD_ARTIFACTS: `${OUT_INSIDE}/artifacts`,
     SWITCHYARD_MEMORIES: `${OUT_INSIDE}/memories`,
+  }
+}
+
+// ---- output --------------------------------------------------------------------------------------------------------
+
+/** Reads the output streams of sandbox processes. */
+async function readChunks(
+  stream: AsyncIterable<Buffer>,
+  onChunk: (chunk: Buffer) => void | Promise<void>,
+): Promise<void> {
+  try {
+    for await (const chunk of stream) await onChunk(chunk)
+  } catch {
+    // A broken pipe counts as the end of the stream.
+  }
+}
+
+const OUTPUT_TAIL_BYTES = 64 * 1024
+
+/** Keeps the last part of the output. */
+class OutputTail {
+  #chunks: Buffer[] = []
+  #bytes = 0
+
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.byteLength
+    while (this.#bytes - (this.#chunks[0]?.byteLength ?? 0) > OUTPUT_TAIL_BYTES) {
+      this.#bytes -= this.#chunks.shift()?.byteLength ?? 0
+    }
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).subarray(-OUTPUT_TAIL_BYTES).toString('utf8')
   }
 }

@@ -15,8 +15,8 @@ import {
   readOrEmpty,
   tryRemove,
   tryWrite,
-} from './cgroup-files.ts'
-import { isOwnerGone, ownerTag } from './owner-tag.ts'
+} from './cgroup.ts'
+import { isOwnerGone, ownerTag } from './processes.ts'
 
 const GROUP_NAME = 'switchyard'
 /** Each round kills the processes that were started since the last; a sandbox's namespace ends them all anyway. */

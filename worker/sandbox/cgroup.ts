@@ -6,20 +6,41 @@
  * folder of its own at the top. Without controllers no groups are created, since joining one doubles the start time; the
  * launcher then falls back to per-process limits.
  */
-import { accessSync, constants, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
 import {
-  type Cgroup,
-  type CgroupLimits,
-  CONTROLLERS,
-  type ControlGroups,
-  type Controller,
-  MIB,
-  readOrEmpty,
-  tryRemove,
-  tryWrite,
-} from './cgroup-files.ts'
-import { isOwnerGone, ownerTag } from './owner-tag.ts'
+  accessSync,
+  constants,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
+import { totalmem } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { isOwnerGone, ownerTag } from './processes.ts'
+
+const CONTROLLERS = ['pids', 'memory'] as const
+export type Controller = (typeof CONTROLLERS)[number]
+
+export interface CgroupLimits {
+  readonly processes: number
+  readonly memoryMib?: number
+}
+
+export interface Cgroup {
+  /** Moves a process that has no children yet into the group. Returns false when that failed. */
+  addProcess(pid: number): boolean
+  kill(): void
+  isEmpty(): boolean
+  remove(): void
+}
+
+/** The groups that a worker creates for its sandboxes. */
+export interface ControlGroups {
+  hasController(what: Controller): boolean
+  /** Returns undefined when no group is needed or none can be created. */
+  create(name: string, limits: CgroupLimits): Cgroup | undefined
+}
 
 const GROUP_NAME = 'switchyard'
 /** The subgroup of the programs of a service. */
@@ -165,4 +186,54 @@ function removeStaleGroups(base: string): void {
     cgroupAt(join(base, name)).kill()
     tryRemove(join(base, name))
   }
+}
+
+// ---- files of both versions ----------------------------------------------------------------------------------------
+
+export const MIB = 1024 * 1024
+
+export function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+export function tryWrite(path: string, value: string): boolean {
+  try {
+    writeFileSync(path, value)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The kernel refuses to remove a group with members; a later start removes it. */
+export function tryRemove(folder: string): void {
+  try {
+    rmdirSync(folder)
+  } catch {}
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+/** Below this, builds fail that a machine with swap would finish. */
+const SHARE_MIB_MIN = 2_048
+
+/**
+ * The memory of a sandbox for which nobody has set a limit: a share of the machine, so that no agent takes all of it.
+ * A machine that cannot enforce a limit gives none.
+ */
+export const memoryShare = (enforcedBy: 'cgroup' | 'rlimit', slots: number): { memoryMib?: number } =>
+  enforcedBy === 'cgroup' ? { memoryMib: memoryShareMib(machineMemoryBytes(), slots) } : {}
+
+export function memoryShareMib(machineBytes: number, slots: number): number {
+  return Math.max(SHARE_MIB_MIN, Math.floor(machineBytes / MIB / slots))
+}
+
+/** A container may have less than its machine. */
+export function machineMemoryBytes(): number {
+  const allowed = process.constrainedMemory()
+  return allowed > 0 ? Math.min(allowed, totalmem()) : totalmem()
 }

@@ -1,5 +1,5 @@
 /**
- * Creates, checks and deletes the host folders that a sandbox may write to.
+ * Creates, checks and deletes the host folders that a sandbox may write to, and assigns the user who owns them.
  *
  * bubblewrap resolves each folder by its path after the check. The check suffices, because nobody but the worker can
  * replace anything in between: every parent folder belongs to root or the worker, and is not writable by others. A path
@@ -10,7 +10,8 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, sta
 import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { SandboxUser } from './sandbox-process.ts'
+import type { SandboxUser } from './driver.ts'
+import type { LocalMachine } from './local-machine.ts'
 
 const WRITE_BY_OTHERS = 0o022
 /** Missing in Node's constants. Opens a file as a reference only, without the need to read it. */
@@ -143,4 +144,42 @@ function canPass(folder: string, { uid, gid }: SandboxUser): boolean {
   const { uid: owner, gid: group, mode } = statSync(folder)
   const right = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001
   return (mode & right) !== 0
+}
+
+// ---- users --------------------------------------------------------------------------------------------------------
+
+/** Above the ids that systemd assigns to services and containers, below 2^31, which some programs read as negative. */
+export const SANDBOX_UID_BASE = 1_900_000_000
+export const SANDBOX_USERS_MAX = 247_000_000
+/** The group of all sandbox users. Folders that every sandbox may read, such as repository mirrors, belong to it. */
+export const SANDBOX_GID = SANDBOX_UID_BASE
+
+/**
+ * Assigns the host user that a sandbox runs as.
+ *
+ * A root worker runs each sandbox under an unused user id of its own, so that a run cannot access another run's
+ * processes, files or memory, and per-user limits count for one run only. Several workers on one machine do not know
+ * each other, so each starts counting at a different number. A worker without root separates sandboxes by namespaces
+ * only. A sandbox keeps its number while it is on disk, and the caller gives a number to one sandbox at a time.
+ */
+export function sandboxUserOf(
+  number: number,
+  { euid, egid }: Pick<LocalMachine, 'euid' | 'egid'>,
+): SandboxUser {
+  if (!Number.isInteger(number) || number < 0 || number >= SANDBOX_USERS_MAX)
+    throw new Error(`there is no sandbox user ${number}`)
+  if (euid !== 0) return { number, uid: euid, gid: egid }
+  return { number, uid: SANDBOX_UID_BASE + number, gid: SANDBOX_GID }
+}
+
+/** Finds the first unused number at or after `from`. More numbers exist than any disk holds sandboxes. */
+export function findFreeNumber(usedNumbers: Iterable<number>, from: number): number {
+  const numbers = new Set(usedNumbers)
+  let number = from
+  while (numbers.has(number)) number = (number + 1) % SANDBOX_USERS_MAX
+  return number
+}
+
+export function isSandboxUid(uid: number): boolean {
+  return uid >= SANDBOX_UID_BASE && uid < SANDBOX_UID_BASE + SANDBOX_USERS_MAX
 }

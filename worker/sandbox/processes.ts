@@ -3,7 +3,7 @@
  *
  * The kernel reuses pids, so a process is identified by its pid together with its start time.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 
 export interface ProcessIdentity {
   readonly pid: number
@@ -77,4 +77,53 @@ function readText(path: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+// ---- owners --------------------------------------------------------------------------------------------------------
+
+const OWNER_TAG = /\bworker-(\d+)\.(\d+)\.(\d+)\b/
+
+/**
+ * Tags sandboxes with their owning worker process. A pid identifies a process only together with its pid namespace and
+ * its start time.
+ */
+export function ownerTag(): string {
+  return `worker-${pidNamespace()}.${process.pid}.${identifyProcess(process.pid)?.startTicks}`
+}
+
+export function isOwnerGone(text: string): boolean {
+  const [, theirNamespace, pid, startTicks] = OWNER_TAG.exec(text) ?? []
+  return (
+    theirNamespace === pidNamespace() && startTicks !== undefined && isGone({ pid: Number(pid), startTicks })
+  )
+}
+
+/**
+ * Kills processes that a dead worker left behind. `isOurUid` accepts the users under which our workers start
+ * sandboxes.
+ *
+ * bubblewrap's inner process waits for a word from its outer process before it has a death signal. If the worker dies
+ * at that moment, the inner process waits forever; no agent runs in it yet. The owner tag in the command line lets a
+ * later worker find the process.
+ */
+export function killOrphans(isOurUid: (uid: number) => boolean): void {
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    if (isOwnerGone(readCommandLine(pid)) && isOurUid(readUid(pid))) sendSignal(Number(pid), 'SIGKILL')
+  }
+}
+
+function pidNamespace(): string {
+  return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '')
+}
+
+function readCommandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')
+  } catch {
+    return ''
+  }
+}
+
+function readUid(pid: string): number {
+  return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? -1
 }

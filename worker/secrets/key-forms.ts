@@ -1,9 +1,16 @@
 /**
- * `findKeys` finds what has the form of a key: private keys, and tokens that their issuers made recognizable.
+ * `findKeys` finds what has the form of a key: private keys, and tokens that their issuers made recognizable. `KeyScan`
+ * finds them in a stream, and `refuseKeys` holds the work in which they are.
  *
  * A form counts only when an example in a document hardly has it: by its checksum where it has one, otherwise by its
  * length, and by characters that look drawn at random. Keys of other kinds, and keys that somebody encodes, pass.
  */
+import { createHash } from 'node:crypto'
+import { no, type Result, yes } from '../../core/result.ts'
+import { foundKeysText } from '../../core/run/found-keys.ts'
+import type { FoundKey } from '../../protocol/found-key.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { FOUND_KEYS_MAX } from '../../protocol/limits.ts'
 
 export interface KeyMatch {
   /** The words for people, such as "a GitHub token". */
@@ -143,4 +150,121 @@ function inBase62(number: number): string {
   let text = ''
   for (let rest = number; rest > 0; rest = Math.floor(rest / 62)) text = `${BASE_62[rest % 62]}${text}`
   return text.padStart(CHECKSUM_CHARS, '0')
+}
+
+// ---- keys in a stream ----------------------------------------------------------------------------------------------
+
+export interface FoundValue {
+  readonly kind: string
+  /** Counted from 1. */
+  readonly line: number
+  readonly value: string
+}
+
+const BYTES_AT_ONCE_MAX = 64 * 1024
+
+/**
+ * `KeyScan` finds keys in a content that arrives in pieces, and counts its lines. It keeps a few hundred bytes of it.
+ */
+export class KeyScan {
+  readonly #onKey: (found: FoundValue) => void
+  #text = ''
+  /** The text before this place was searched. */
+  #searchedTo = 0
+  /** The line in which `#text` begins. */
+  #line = 1
+
+  constructor(onKey: (found: FoundValue) => void) {
+    this.#onKey = onKey
+  }
+
+  /** Begins another content. */
+  reset(): void {
+    this.#text = ''
+    this.#searchedTo = 0
+    this.#line = 1
+  }
+
+  push(piece: Uint8Array): void {
+    for (let from = 0; from < piece.length; from += BYTES_AT_ONCE_MAX) {
+      const bytes = piece.subarray(from, from + BYTES_AT_ONCE_MAX)
+      this.#text += Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+      this.#search(this.#text.length - KEY_CHARS_MAX)
+      this.#dropSearched()
+    }
+  }
+
+  /** The content is whole. */
+  end(): void {
+    this.#search(this.#text.length)
+  }
+
+  /** Searches for keys that begin before `to`, behind which the rest of such a key may stand. */
+  #search(to: number): void {
+    if (to <= this.#searchedTo) return
+    for (const { kind, at, value } of findKeys(this.#text, this.#searchedTo, to))
+      this.#onKey({ kind, value, line: this.#line + countLines(this.#text, at) })
+    this.#searchedTo = to
+  }
+
+  #dropSearched(): void {
+    const dropped = this.#searchedTo - KEY_CHARS_MAX
+    if (dropped <= 0) return
+    this.#line += countLines(this.#text, dropped)
+    this.#text = this.#text.slice(dropped)
+    this.#searchedTo = KEY_CHARS_MAX
+  }
+}
+
+function countLines(text: string, to: number): number {
+  let lines = 0
+  for (let at = text.indexOf('\n'); at !== -1 && at < to; at = text.indexOf('\n', at + 1)) lines += 1
+  return lines
+}
+
+// ---- the keys of a run ---------------------------------------------------------------------------------------------
+
+/**
+ * A key in a run's work: its place and what it looks like, never the key. `mark` differs for another key, and for the
+ * same one elsewhere. A line that moved changes nothing about it.
+ *
+ * A person's word to publish keys is for those that were shown to them. Their digest goes to the host with the places,
+ * and comes back with the word, so keys that are added later are asked about anew.
+ */
+export type MarkedKey = FoundKey & { readonly mark: string }
+
+export const hashOf = (value: string): string => createHash('sha256').update(value, 'latin1').digest('base64')
+
+export const markOf = (kind: string, place: string, hash: string): string =>
+  createHash('sha256')
+    .update(JSON.stringify([kind, place, hash]))
+    .digest('base64')
+
+/** The work waits until a person says that it is published anyway, as the job then does. */
+export function refuseKeys(
+  { publishAnyway, shownKeys }: Pick<Job, 'publishAnyway' | 'shownKeys'>,
+  found: readonly MarkedKey[],
+): Result<void> {
+  if (found.length === 0) return yes(undefined)
+  const keysDigest = digestOf(found)
+  // A host of an earlier version does not say what it showed.
+  if (publishAnyway === true && (shownKeys ?? keysDigest) === keysDigest) return yes(undefined)
+  const keys = placesOf(found).slice(0, FOUND_KEYS_MAX)
+  const { refusal } = no('forbidden', `${foundKeysText(keys)}, so nothing was published`)
+  return { ok: false, refusal: { ...refusal, keys, keysDigest } }
+}
+
+/** `place`: what holds the text, such as "the text for the pull request". */
+export const keysInText = (text: string, place: string): MarkedKey[] =>
+  findKeys(text).map(({ kind, value }) => ({ kind, file: place, mark: markOf(kind, place, hashOf(value)) }))
+
+/** The distinct places. */
+export function placesOf(found: readonly MarkedKey[]): FoundKey[] {
+  const places = found.map(({ mark: _, ...place }): FoundKey => place)
+  return [...new Map(places.map((place) => [JSON.stringify(place), place])).values()]
+}
+
+function digestOf(found: readonly MarkedKey[]): string {
+  const marks = [...new Set(found.map(({ mark }) => mark))].sort()
+  return createHash('sha256').update(marks.join('\n')).digest('base64')
 }

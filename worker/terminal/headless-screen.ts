@@ -7,14 +7,16 @@
 import type { CreateScreen, Screen, TerminalSize } from '../../core/daemon/terminal.ts'
 import { HardenedXterm, SCROLLBACK_MAX } from './hardened-xterm.ts'
 import { isBetweenSequences, scrollsWholeScreen, serializeScreen } from './serialize-screen.ts'
-import { paintEnd, paintStart, skipOverpainted } from './skip-overpainted.ts'
 import {
   FLOOD_CHARS_MIN,
   isPlainLines,
+  paintEnd,
+  paintStart,
   plainLinesEnd,
   plainLinesStart,
+  skipOverpainted,
   skipScrolled,
-} from './skip-scrolled.ts'
+} from './skip-overpainted.ts'
 
 /** In a flood, output is collected this long, because more can be skipped of a long part. */
 const FLOOD_WAIT_MS = 100

@@ -7,11 +7,23 @@ import { join } from 'node:path'
 import type { FoundLogin } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { credentialFieldFor } from '../../../core/settings/agent-credentials.ts'
-import { LOGIN_LEFT_MS_MIN } from '../../../protocol/limits.ts'
 import { asFields, fieldsIn, isCredential, textAt } from '../reply-fields.ts'
-import type { AgentAccount, AgentCheckPorts, AgentLoginSearchPorts } from './agent-account.ts'
-import { getFromVendor, keyCheckResult, NO_KEY } from './key-check.ts'
-import { configFolder, loginRefusal, parenthesized, readOwnFile, runAgentCommand } from './login-search.ts'
+import {
+  type AgentAccount,
+  type AgentCheckPorts,
+  type AgentLoginSearchPorts,
+  configFolder,
+  getFromVendor,
+  keyCheckResult,
+  loginRefusal,
+  NO_KEY,
+  parenthesized,
+  readOwnFile,
+  runAgentCommand,
+} from './agent-account.ts'
+
+/** A login that expires sooner is useless for a run. */
+const LOGIN_LEFT_MS_MIN = 3_600_000
 
 export const agentAAccount: AgentAccount = {
   check: (agent, ports) => checkCredential(agent.agentAApiKey || agent.agentAOauthToken || '', ports),

@@ -9,9 +9,20 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { LOGIN_CHARS_MAX } from '../../../protocol/limits.ts'
 import { asFields, fieldsIn, isCredential, quoted, type ReplyFields, textAt } from '../reply-fields.ts'
-import type { AgentAccount, AgentCheckPorts, AgentLoginSearchPorts } from './agent-account.ts'
-import { getFromVendor, keyCheckResult, NO_KEY, vendorReason } from './key-check.ts'
-import { configFolder, loginRefusal, parenthesized, readOwnFile, runAgentCommand } from './login-search.ts'
+import {
+  type AgentAccount,
+  type AgentCheckPorts,
+  type AgentLoginSearchPorts,
+  configFolder,
+  getFromVendor,
+  keyCheckResult,
+  loginRefusal,
+  NO_KEY,
+  parenthesized,
+  readOwnFile,
+  runAgentCommand,
+  vendorReason,
+} from './agent-account.ts'
 
 export const agentBAccount: AgentAccount = { check, findLogin }
 

@@ -10,9 +10,17 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { LOGIN_CHARS_MAX } from '../../../protocol/limits.ts'
 import { fieldsIn, isCredential, textAt } from '../reply-fields.ts'
-import type { AgentAccount, AgentCheckPorts, AgentLoginSearchPorts } from './agent-account.ts'
-import { getFromVendor, keyCheckResult, keyRefusal, NO_KEY } from './key-check.ts'
-import { configFolder, readOwnFile } from './login-search.ts'
+import {
+  type AgentAccount,
+  type AgentCheckPorts,
+  type AgentLoginSearchPorts,
+  configFolder,
+  getFromVendor,
+  keyCheckResult,
+  keyRefusal,
+  NO_KEY,
+  readOwnFile,
+} from './agent-account.ts'
 
 export const agentCAccount: AgentAccount = { check, findLogin }
 

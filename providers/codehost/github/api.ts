@@ -11,10 +11,9 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import type { ClientPool, RateLimitedClient, ReplyProjection } from '../../http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../http/http-types.ts'
 import { isRemote } from '../remote-name.ts'
-import { type GithubAddress, parseGithubAddress } from './endpoint.ts'
 import { type RefusalSubject, toGraphqlRefusal, toRefusal, unexpectedReply } from './errors.ts'
 import { readField } from './fields.ts'
-import { GITHUB_RATE_LIMITS } from './rate-limits.ts'
+import { GITHUB_RATE_LIMITS, type GithubAddress, parseGithubAddress } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100
 /** Items with prose may take 256 KiB each, and a page must fit the reply limit. */

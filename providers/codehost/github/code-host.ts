@@ -12,10 +12,9 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import { retryAfterMs } from '../../http/http.ts'
 import type { Http, HttpReply, HttpRequest } from '../../http/http-types.ts'
 import { isRemote, ownerOf } from '../remote-name.ts'
-import { type GithubAddress, parseGithubAddress } from './endpoint.ts'
 import { errorMessage } from './errors.ts'
 import { asPositiveInteger, readField } from './fields.ts'
-import { rateLimitPauseMs } from './rate-limits.ts'
+import { type GithubAddress, parseGithubAddress, rateLimitPauseMs } from './rate-limits.ts'
 
 export interface GithubCodeHostOptions {
   readonly http: Http

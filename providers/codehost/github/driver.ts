@@ -1,18 +1,15 @@
 /** The driver of github.com and GitHub Enterprise Server. */
-import { no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { pollOwnDevice, startOwnDevice } from '../../accounts/device.ts'
 import { checkGithub } from '../../accounts/github.ts'
 import type { CodeHostDriver } from '../code-host-driver.ts'
-import { createGithubApi } from './api.ts'
+import { createGithubApi, type GithubApi, repoPath } from './api.ts'
 import { createGithubCodeHost } from './code-host.ts'
-import { parseGithubAddress } from './endpoint.ts'
+import { readField } from './fields.ts'
 import { createGithubPullHost, parseGithubPullUrl } from './pulls.ts'
-import { readPushRight } from './rights.ts'
+import { parseGithubAddress } from './rate-limits.ts'
 
-const NOT_CONNECTED = no(
-  'invalid',
-  'the code host is not connected; connect GitHub, or give it a token as codehostToken',
-)
+const NOT_CONNECTED = no('invalid', 'the code host is not connected; connect GitHub first')
 
 export const githubCodeHostDriver: CodeHostDriver = {
   createCodeHost: ({ apiUrl }, token, { http, clock }) =>
@@ -43,4 +40,12 @@ export const githubCodeHostDriver: CodeHostDriver = {
     start: startOwnDevice,
     poll: pollOwnDevice,
   }),
+}
+
+/** Reads what GitHub lets the token's owner do with a repository. A fine-grained token may have fewer rights still. */
+async function readPushRight(api: GithubApi, remote: string): Promise<Result<boolean>> {
+  const path = repoPath(remote)
+  if (!path.ok) return path
+  const repo = await api.read(path.value, `repository ${remote}`, 'person')
+  return repo.ok ? yes(readField(readField(repo.value, 'permissions'), 'push') !== false) : repo
 }

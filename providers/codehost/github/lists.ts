@@ -6,12 +6,15 @@
 import type { PullFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
-import type { CodehostRepo } from '../../../protocol/pulls.ts'
+import { parseJson } from '../../../protocol/parse.ts'
+import type { CodehostRepo, PullSummary } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
-import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
+import type { ReplyProjection } from '../../http/client-types.ts'
+import { ANSWER_KEYS_MAX, type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
 import { readPull } from './detail.ts'
-import { PULL_LIST_PROJECTION } from './list-projection.ts'
+import { asList, asPositiveInteger, readField } from './fields.ts'
 import { readState, toPullFacts, toRecords, toRepo } from './records.ts'
+import { variablesOfRepo } from './threads.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
 
@@ -28,15 +31,18 @@ export async function listPulls(
   remote: string,
   urgency: Urgency,
 ): Promise<Result<readonly PullFacts[]>> {
-  const [open, done] = await Promise.all([
+  const repo = repoPath(remote)
+  if (!repo.ok) return repo
+  const [open, done, counts] = await Promise.all([
     listPullsInState(api, remote, { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency }),
     listPullsInState(api, remote, { state: 'closed', pullsMax: PULLS_DONE_MAX, urgency }),
+    readPullCounts(api, remote, urgency),
   ])
   if (!open.ok) return open
   if (!done.ok) return done
   // A pull request closed between the two reads is in both lists; the closed entry is newer.
   const pulls = uniqueBy([...done.value, ...open.value], ({ number }) => number)
-  return yes(pulls.sort(latestFirst))
+  return yes(pulls.sort(latestFirst).map((pull) => ({ ...pull, ...counts.get(pull.number) })))
 }
 
 /** Takes open pull requests from one list, and reads the others one by one. A single number is read directly. */
@@ -112,4 +118,122 @@ function uniqueBy<T, K>(items: readonly T[], keyOf: (item: T) => K): T[] {
   const found = new Map<K, T>()
   for (const item of items) if (!found.has(keyOf(item))) found.set(keyOf(item), item)
   return [...found.values()]
+}
+
+// ---- the counts of many pull requests ------------------------------------------------------------------------------
+
+type PullCounts = Pick<PullFacts, 'additions' | 'deletions' | 'changedFiles' | 'commentCount' | 'checksState'>
+
+const CHECKS = 'commits(last: 1) { nodes { commit { statusCheckRollup { state } } } }'
+const queryWith = (checks: string) => `query PullCounts($owner: String!, $name: String!) {
+  repository(owner: $owner, name: $name) {
+    open: pullRequests(states: [OPEN], first: ${PULLS_COUNTED_MAX}, orderBy: { field: UPDATED_AT, direction: DESC }) {
+      nodes { number additions deletions changedFiles totalCommentsCount ${checks} }
+    }
+    done: pullRequests(states: [CLOSED, MERGED], first: ${PULLS_DONE_MAX}, orderBy: { field: UPDATED_AT, direction: DESC }) {
+      nodes { number additions deletions changedFiles totalCommentsCount ${checks} }
+    }
+  }
+}`
+const STATES: Readonly<Record<string, PullSummary['checksState']>> = {
+  SUCCESS: 'passed',
+  FAILURE: 'failed',
+  ERROR: 'failed',
+  PENDING: 'running',
+  EXPECTED: 'running',
+}
+
+/** Open pull requests of a repository whose size, checks and comments a list has: the newest ones. */
+const PULLS_COUNTED_MAX = 100
+
+/**
+ * Reads size, checks and comments of a repository's pull requests, by number: one query for all, because GitHub's
+ * lists lack them.
+ *
+ * A token may lack access to checks; the query is then sent again without them. A list without these facts is still a
+ * list, so no failure is passed on: the answer is then empty.
+ */
+async function readPullCounts(
+  api: GithubApi,
+  remote: string,
+  urgency: Urgency,
+): Promise<ReadonlyMap<number, PullCounts>> {
+  const ask = (checks: string) =>
+    api.graphql({
+      query: queryWith(checks),
+      variables: variablesOfRepo(remote),
+      subject: `repository ${remote}`,
+      urgency,
+    })
+  const whole = await ask(CHECKS)
+  const isForbidden = !whole.ok && whole.refusal.kind === 'forbidden'
+  const data = isForbidden ? await ask('') : whole
+  if (!data.ok) return new Map()
+  const nodes = ['open', 'done'].flatMap((list) => asList(readField(data.value, 'repository', list, 'nodes')))
+  return new Map(nodes.flatMap(toCountEntry))
+}
+
+function toCountEntry(pull: unknown): (readonly [number, PullCounts])[] {
+  const number = asPositiveInteger(readField(pull, 'number'))
+  if (number === undefined) return []
+  const counts = {
+    additions: toCount(readField(pull, 'additions')),
+    deletions: toCount(readField(pull, 'deletions')),
+    changedFiles: toCount(readField(pull, 'changedFiles')),
+    commentCount: toCount(readField(pull, 'totalCommentsCount')),
+    checksState: readChecksState(pull),
+  }
+  // An absent key says that a fact is not known.
+  const known = Object.entries(counts).filter(([, value]) => value !== undefined)
+  return [[number, Object.fromEntries(known)]]
+}
+
+const toCount = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
+
+/** A commit that has no check has no rollup. */
+function readChecksState(pull: unknown): PullSummary['checksState'] {
+  const [newest] = asList(readField(pull, 'commits', 'nodes'))
+  const rollup = readField(newest, 'commit', 'statusCheckRollup')
+  if (rollup === null) return 'none'
+  const state = readField(rollup, 'state')
+  return typeof state === 'string' && Object.hasOwn(STATES, state) ? STATES[state] : undefined
+}
+
+// ---- what is kept of a list ----------------------------------------------------------------------------------------
+
+/**
+ * Reduces GitHub's lists of pull requests to the fields that are used. It keeps GitHub's structure, so the same code
+ * reads lists and single pull requests.
+ *
+ * GitHub sends both repositories with each pull request, a hundred times as much data. The full lists of fifty
+ * repositories would take tens of MiB of cache and 100 ms to parse.
+ */
+export const PULL_LIST_PROJECTION: ReplyProjection = {
+  name: 'pull list',
+  apply(text) {
+    const list = parseJson(text, ANSWER_KEYS_MAX)
+    return list.ok && Array.isArray(list.value) ? JSON.stringify(list.value.map(projectPull)) : text
+  },
+}
+
+const FIELDS = [
+  'number',
+  'html_url',
+  'title',
+  'state',
+  'draft',
+  'merged',
+  'merged_at',
+  'created_at',
+  'updated_at',
+]
+
+function projectPull(pull: unknown): object {
+  return {
+    ...Object.fromEntries(FIELDS.map((name) => [name, readField(pull, name)])),
+    user: { login: readField(pull, 'user', 'login') },
+    base: { ref: readField(pull, 'base', 'ref') },
+    head: { ref: readField(pull, 'head', 'ref') },
+  }
 }

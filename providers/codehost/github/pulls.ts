@@ -25,13 +25,14 @@ import type {
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import type { HttpReply } from '../../http/http-types.ts'
+import { UNSEEN_COMMITS } from '../code-host-driver.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubApi, parseReply, repoPath } from './api.ts'
 import { type PullReadContext, readDetail, readPull } from './detail.ts'
-import type { GithubAddress } from './endpoint.ts'
 import { errorMessage, unexpectedReply } from './errors.ts'
 import { asText, readField } from './fields.ts'
 import { listPulls, listRepos, readPullStates } from './lists.ts'
+import type { GithubAddress } from './rate-limits.ts'
 import { readState } from './records.ts'
 import { findThread, setThreadResolved, threadIdOfComment } from './threads.ts'
 
@@ -96,13 +97,18 @@ class GithubPullHost implements PullRequestApi {
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
-  async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
+  async merge(
+    place: PullReference,
+    method: MergeRequest['method'],
+    seenSha?: string,
+  ): Promise<Result<string>> {
     const prepared = await this.#prepareAction(place, 'merge')
     if (!prepared.ok) return prepared
     const { path, subject, pull } = prepared.value
     const payload = { merge_method: method, sha: asText(readField(pull, 'head', 'sha')) }
     // Without `sha` GitHub would merge commits that nobody has seen.
     if (payload.sha === '') return unexpectedReply(subject)
+    if (seenSha !== undefined && seenSha !== payload.sha) return UNSEEN_COMMITS
     const first = await this.#api.send('PUT', `${path}/merge`, payload)
     const wasBaseMoved = first.ok && first.value.status === 405 && BASE_MOVED.test(errorMessage(first.value))
     const reply = wasBaseMoved ? await this.#api.send('PUT', `${path}/merge`, payload) : first

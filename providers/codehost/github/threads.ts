@@ -116,9 +116,11 @@ export async function setThreadResolved(
   return done.ok ? yes(undefined) : done
 }
 
-function variablesOf({ remote, number }: PullReference) {
+const variablesOf = ({ remote, number }: PullReference) => ({ ...variablesOfRepo(remote), n: number })
+
+export function variablesOfRepo(remote: string) {
   const owner = ownerOf(remote)
-  return { owner, name: remote.slice(owner.length + 1), n: number }
+  return { owner, name: remote.slice(owner.length + 1) }
 }
 
 function toThread(thread: unknown): PullThread | undefined {

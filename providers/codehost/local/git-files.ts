@@ -86,7 +86,15 @@ async function readTotals(
   const sum = (side: 0 | 1) => counts.reduce((total, each) => total + each[side], 0)
   if (count.value.code === 0)
     return yes({ changedFiles: counts.length, additions: sum(0), deletions: sum(1) })
-  const shortstat = await runGitForText(run, { args: [...DIFF_ARGS, '--shortstat', from, to, '--'] })
+  return countChanges(run, [from, to])
+}
+
+/** Counts files and lines between two trees. @param trees may begin with options that choose the trees */
+export async function countChanges(
+  run: RunGit,
+  trees: readonly string[],
+): Promise<Result<Omit<TreeDiff, 'files'>>> {
+  const shortstat = await runGitForText(run, { args: [...DIFF_ARGS, '--shortstat', ...trees, '--'] })
   if (!shortstat.ok) return shortstat
   const countMatching = (pattern: RegExp) => Number(pattern.exec(shortstat.value)?.[1] ?? 0)
   return yes({

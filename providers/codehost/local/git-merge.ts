@@ -8,6 +8,8 @@
  */
 import { explainOldGit, isGitTooOld, parseGitVersion } from '../../../core/git-version.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
+import { NAME_CHARS_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
 import {
   ANY_SHA,
   type GitCommit,
@@ -17,15 +19,6 @@ import {
   updateRefs,
 } from './git-repository.ts'
 import { type GitExit, gitFailure, type RunGit, runGitForText } from './git-run.ts'
-import {
-  type MergeSubject,
-  mergeMessage,
-  refuseConflicts,
-  refuseNothingToMerge,
-  refuseSecondRoot,
-  refuseTooManyCommits,
-  squashMessage,
-} from './merge-messages.ts'
 
 export interface GitIdentity {
   readonly name: string
@@ -232,4 +225,137 @@ async function createCommit(run: RunGit, input: MergeInput, newCommit: NewCommit
     },
   })
   return created.ok ? yes(created.value.trim()) : created
+}
+
+// ---- messages and refusals -----------------------------------------------------------------------------------------
+
+/** The pull request that a message names. */
+interface MergeSubject {
+  readonly number: number
+  readonly title: string
+  readonly owner: string
+  readonly headBranch: string
+  readonly baseBranch: string
+}
+
+const COAUTHORS_MAX = 20
+const SQUASHED_MESSAGE_CHARS_MAX = 64 * 1024
+/** Limit for the name of one conflicting file. */
+const FILE_NAME_CHARS_MAX = 200
+
+function mergeMessage({ number, owner, headBranch, title }: MergeSubject): string {
+  return `Merge pull request #${number} from ${owner}/${headBranch}\n\n${toOneLine(title)}\n`
+}
+
+/** Follows GitHub: the body of a single commit is kept, several commits are listed, and all authors are credited. */
+function squashMessage({ title, number }: MergeSubject, commits: readonly GitCommit[]): string {
+  const [first, ...others] = commits
+  const subject = `${toOneLine(title)} (#${number})`
+  const body =
+    others.length === 0
+      ? messageBody(first)
+      : commits.map(({ message }) => `* ${subjectLine(message)}`).join('\n')
+  const trailers = coauthorTrailers(commits)
+  const parts = [subject, body.slice(0, SQUASHED_MESSAGE_CHARS_MAX), trailers].map((part) => part.trim())
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
+}
+
+const subjectLine = (message: string): string => toOneLine(message.split('\n', 1)[0] ?? '')
+const messageBody = (commit: GitCommit | undefined): string =>
+  commit?.message.split('\n').slice(1).join('\n') ?? ''
+
+function coauthorTrailers(commits: readonly GitCommit[]): string {
+  const [first, ...others] = commits.map(({ author: { name, email } }) => `${name} <${email}>`)
+  const names = [...new Set(others)].filter((name) => name !== first)
+  return names
+    .slice(0, COAUTHORS_MAX)
+    .map((name) => `Co-authored-by: ${name}`)
+    .join('\n')
+}
+
+const toOneLine = (text: string): string => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
+
+function refuseConflicts({ baseBranch }: MergeSubject, files: readonly string[]) {
+  const shown = files.slice(0, NAMES_LISTED_MAX).map((name) => printable(name).slice(0, FILE_NAME_CHARS_MAX))
+  const named = shown.join(', ')
+  const more = files.length > NAMES_LISTED_MAX ? ` and ${files.length - NAMES_LISTED_MAX} more` : ''
+  return no(
+    'conflict',
+    `the pull request has conflicts with ${printable(baseBranch)} in ${named}${more}; resolve them on its branch, then merge again`,
+  )
+}
+
+export function refuseNothingToMerge({
+  headBranch,
+  baseBranch,
+}: Pick<MergeSubject, 'headBranch' | 'baseBranch'>) {
+  return no(
+    'conflict',
+    `there is nothing to merge: ${printable(baseBranch)} contains all commits of ${printable(headBranch)}`,
+  )
+}
+
+function refuseSecondRoot({ headBranch }: MergeSubject) {
+  return no(
+    'conflict',
+    `${printable(headBranch)} contains a second root commit, which cannot be rebased; use merge or squash`,
+  )
+}
+
+function refuseTooManyCommits({ headBranch }: MergeSubject, countMax: number) {
+  return no(
+    'conflict',
+    `${printable(headBranch)} has more than ${countMax} commits, too many to rebase; use merge or squash`,
+  )
+}
+
+// ---- who merges ----------------------------------------------------------------------------------------------------
+
+const DEFAULT_IDENTITY: GitIdentity = { name: 'you', email: 'you@localhost' }
+
+/**
+ * Reads the git identity of the person who uses the local code host.
+ *
+ * The local code host has no accounts, so a person acts under the name and e-mail address that git would commit with. A
+ * pull request that the person opened by hand under that name is their own. Without a configured name the identity is
+ * `you`. Pull requests that switchyard opens have another author, so the person may approve them.
+ *
+ * Only `user.name` and `user.email` are read from the person's git configuration.
+ *
+ * @param home environment variables that locate the person's git configuration.
+ */
+export async function readGitIdentity(
+  run: RunGit,
+  home: Readonly<Record<string, string | undefined>>,
+): Promise<GitIdentity> {
+  const { HOME, XDG_CONFIG_HOME } = home
+  if (HOME === undefined) return DEFAULT_IDENTITY
+  const settings = await runGitForText(run, {
+    args: ['config', '--global', '--includes', '-z', '--get-regexp', String.raw`^user\.(name|email)$`],
+    env: {
+      HOME,
+      GIT_CONFIG_GLOBAL: undefined,
+      ...(XDG_CONFIG_HOME === undefined ? {} : { XDG_CONFIG_HOME }),
+    },
+  })
+  if (!settings.ok) return DEFAULT_IDENTITY
+  // The last value of a key wins, as in git.
+  const values = new Map(settings.value.split('\0').map(splitKeyAndValue))
+  return {
+    name: cleanName(values.get('user.name')) ?? DEFAULT_IDENTITY.name,
+    email: cleanName(values.get('user.email')) ?? DEFAULT_IDENTITY.email,
+  }
+}
+
+function splitKeyAndValue(entry: string): [string, string] {
+  const end = entry.indexOf('\n')
+  return [entry.slice(0, end), entry.slice(end + 1)]
+}
+
+function cleanName(value: string | undefined): string | undefined {
+  const name = printable(value ?? '')
+    .replace(/[<>]/g, '')
+    .trim()
+    .slice(0, NAME_CHARS_MAX)
+  return UNUSABLE_NAME.test(name) ? undefined : name
 }

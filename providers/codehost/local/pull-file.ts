@@ -7,9 +7,10 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { PULL_FILE_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createChecker, parseJson } from '../../../protocol/parse.ts'
 import { KeptPull } from '../../../protocol/pulls.ts'
+
+const PULL_FILE_BYTES_MAX = 4 * 1024 * 1024
 
 /** A record without instants gets those of its file. */
 export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }

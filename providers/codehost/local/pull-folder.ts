@@ -7,16 +7,18 @@
  * not affect others. Links are not followed.
  */
 import { constants } from 'node:fs'
-import { link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../../protocol/limits.ts'
 import type { KeptPull } from '../../../protocol/pulls.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { removeStaleDrafts, replaceIfUnchanged } from '../../tracker/local/atomic-rewrite.ts'
-import { withFileLock } from './lock.ts'
 import { type DatedPull, decodePull, encodePull, errorCode, readPlainFile } from './pull-file.ts'
+
+const PULL_FILES_MAX = 10_000
+/** Unreadable files that a listing names; the rest is counted. */
+const PULL_PROBLEMS_MAX = 100
 
 export interface PullFolderContents {
   /** Ascending by number. */
@@ -28,8 +30,6 @@ export interface PullFolderContents {
 const PULL_NAME = /^([1-9]\d{0,14})\.json$/
 /** Largest number that such a file name can hold. */
 const NUMBER_MAX = 10 ** 15 - 1
-/** Attempts of a change whose file is edited by hand meanwhile. */
-const CHANGE_TRIES_MAX = 5
 const cleanedFolders = new Set<string>()
 let draftCount = 0
 
@@ -181,6 +181,9 @@ function notOwnFolder(path: string) {
   return no('invalid', `${printable(path)} is a link or a file; replace it with a folder`)
 }
 
+/** Attempts of a change whose file is edited by hand meanwhile. */
+const CHANGE_TRIES_MAX = 5
+
 async function changeFile(
   path: string,
   number: number,
@@ -216,4 +219,95 @@ async function syncFolder(path: string): Promise<void> {
   } finally {
     await handle.close()
   }
+}
+
+// ---- the lock ------------------------------------------------------------------------------------------------------
+
+type LockClock = Pick<Clock, 'now' | 'after'>
+
+const LOCK_MS_MAX = 30_000
+const LOCK_WAIT_MS = 10
+const LOCK_TRIES_MAX = 500
+const queues = new Map<string, Promise<unknown>>()
+let setAsideCount = 0
+
+/**
+ * Gives one writer at a time access to a file, among all users of this lock in any process of this machine. The lock
+ * is released even when `work` throws, and the error is passed on.
+ *
+ * Callers in this process wait in a queue. Across processes, the process that creates the lock file holds the lock. A
+ * holder needs milliseconds, so a lock file older than 30 s is left from a crash and is removed. Removal first renames
+ * the file and compares its inode, so only one of several contenders proceeds.
+ *
+ * @param path the lock file
+ */
+function withFileLock<T>(path: string, clock: LockClock, work: () => Promise<Result<T>>): Promise<Result<T>> {
+  const before = queues.get(path) ?? Promise.resolve()
+  const run = before.then(() => runLocked(path, clock, work))
+  const settled = run.then(forget, forget)
+  queues.set(path, settled)
+  return run
+
+  function forget(): void {
+    if (queues.get(path) === settled) queues.delete(path)
+  }
+}
+
+async function runLocked<T>(
+  path: string,
+  clock: LockClock,
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
+  for (let tries = 0; tries < LOCK_TRIES_MAX; tries++) {
+    const lock = await acquireLock(path)
+    if (lock !== undefined) {
+      try {
+        return await work()
+      } finally {
+        await releaseLock(path, lock)
+      }
+    }
+    if (!(await removeStaleLock(path, clock)))
+      await new Promise<void>((resolve) => clock.after(LOCK_WAIT_MS, resolve))
+  }
+  return no('unavailable', 'another process keeps changing the pull request; try again')
+}
+
+/** Inode of the new lock file; undefined when another process holds the lock. */
+async function acquireLock(path: string): Promise<bigint | undefined> {
+  try {
+    const handle = await open(path, 'wx', 0o600)
+    try {
+      return (await handle.stat({ bigint: true })).ino
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return undefined
+    throw error
+  }
+}
+
+async function releaseLock(path: string, lock: bigint): Promise<void> {
+  const now = await lstat(path, { bigint: true }).catch(() => undefined)
+  if (now?.ino === lock) await rm(path, { force: true })
+}
+
+/** Answers true when the caller should retry at once. */
+async function removeStaleLock(path: string, clock: LockClock): Promise<boolean> {
+  const seen = await lstat(path, { bigint: true }).catch(() => undefined)
+  if (seen === undefined) return true
+  if (clock.now() - Number(seen.mtimeMs) < LOCK_MS_MAX) return false
+  const aside = `${path}.${process.pid.toString(36)}-${(setAsideCount++).toString(36)}`
+  try {
+    await rename(path, aside)
+    const moved = await lstat(aside, { bigint: true })
+    // Another process removed the stale lock first, and this file is a new lock: put it back.
+    if (moved.ino !== seen.ino) await link(aside, path)
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes(String(errorCode(error)))) throw error
+  } finally {
+    await rm(aside, { force: true })
+  }
+  return true
 }

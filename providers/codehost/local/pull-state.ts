@@ -11,7 +11,7 @@
 import type { Clock } from '../../../core/ports.ts'
 import type { PullDetailFacts, PullFacts } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
-import { diffTrees, type TreeDiff } from './git-files.ts'
+import { countChanges, diffTrees, type TreeDiff } from './git-files.ts'
 import { tryMerge } from './git-merge.ts'
 import {
   branchRef,
@@ -30,6 +30,12 @@ import type { RunGit } from './git-run.ts'
 import { isOpen, markMerged, readState } from './pull-actions.ts'
 import type { DatedPull } from './pull-file.ts'
 import type { PullFolder } from './pull-folder.ts'
+
+/** A list waits so long for sizes that git counts; the next list has those that took longer. */
+const PULL_SIZES_MS_MAX = 1_000
+const PULL_SIZES_KEPT_MAX = 2_000
+/** Base branches whose contained refs are remembered. */
+const PULL_BASES_KEPT_MAX = 100
 
 export interface LocalRepository {
   readonly folder: PullFolder
@@ -194,7 +200,9 @@ async function listReachableRefs(
   refs: Refs,
 ): Promise<Result<ReachableRefs>> {
   const bases = new Set(open.flatMap(({ baseBranch }) => refs.get(branchRef(baseBranch))?.sha ?? []))
-  const listed = await Promise.all([...bases].map(async (base) => [base, await listRefs(run, base)] as const))
+  const listed = await Promise.all(
+    [...bases].map(async (base) => [base, await listRefsOnce(run, base, refs)] as const),
+  )
   const reachable = new Map<string, Refs>()
   for (const [base, refsRead] of listed) {
     if (!refsRead.ok) return refsRead
@@ -202,6 +210,28 @@ async function listReachableRefs(
   }
   return yes(({ baseBranch }) => reachable.get(refs.get(branchRef(baseBranch))?.sha ?? ''))
 }
+
+/**
+ * The last answer for each base commit. A commit never changes what it contains, so the answer holds for as long as all
+ * refs are where they were, in whatever repository.
+ */
+const answers = new Map<string, { readonly refs: Refs; readonly reachable: Refs }>()
+
+async function listRefsOnce(run: RunGit, base: string, refs: Refs): Promise<Result<Refs>> {
+  const known = answers.get(base)
+  if (known !== undefined && known.refs.size === refs.size && hasAll(refs, known.refs))
+    return yes(known.reachable)
+  const listed = await listRefs(run, base)
+  if (!listed.ok) return listed
+  // Another process may have moved a ref between the two listings.
+  if (hasAll(refs, listed.value)) answers.set(base, { refs, reachable: listed.value })
+  const [oldest] = answers.keys()
+  if (oldest !== undefined && answers.size > PULL_BASES_KEPT_MAX) answers.delete(oldest)
+  return listed
+}
+
+const hasAll = (refs: Refs, some: Refs): boolean =>
+  [...some].every(([name, { sha }]) => refs.get(name)?.sha === sha)
 
 function isMergedIntoBase(
   { number, headBranch }: DatedPull,
@@ -248,3 +278,52 @@ async function recordPullRefs(run: RunGit, updatesPerPull: readonly (readonly Re
 
 const valueOr = (result: Result<DatedPull>, fallback: DatedPull): DatedPull =>
   result.ok ? result.value : fallback
+
+type PullSize = Omit<TreeDiff, 'files'>
+
+const NO_SIZE = { additions: 0, deletions: 0, changedFiles: 0 }
+
+/** Commits are named by their content, so one table serves every repository. A comparison that failed has no size. */
+const sizes = new Map<string, PullSize | undefined>()
+const comparisons = new Map<string, Promise<void>>()
+
+/**
+ * The sizes of pull requests for a list, as far as they are known after a short time: a list does not wait for a
+ * comparison that takes long, the next one has it. An absent size is not known.
+ *
+ * Git compares two commits once: they never change, so the result is kept.
+ */
+export async function readPullSizes(
+  run: RunGit,
+  pulls: readonly BranchShas[],
+  clock: Pick<Clock, 'after'>,
+): Promise<(PullSize | undefined)[]> {
+  const compared = Promise.all(pulls.map((pull) => compareOnce(run, pull)))
+  let cancel = () => {}
+  const late = new Promise<void>((resolve) => {
+    cancel = clock.after(PULL_SIZES_MS_MAX, resolve)
+  })
+  await Promise.race([compared, late])
+  cancel()
+  return pulls.map((pull) => sizes.get(keyOf(pull)))
+}
+
+const keyOf = ({ base = '', head = '' }: BranchShas): string => `${base} ${head}`
+
+async function compareOnce(run: RunGit, pull: BranchShas): Promise<void> {
+  const key = keyOf(pull)
+  if (sizes.has(key) || pull.base === undefined || pull.head === undefined) return
+  const running = comparisons.get(key) ?? compare(run, key, pull.base, pull.head)
+  comparisons.set(key, running)
+  await running
+}
+
+/** Compares from the merge base, as the diff of a pull request does. */
+async function compare(run: RunGit, key: string, base: string, head: string): Promise<void> {
+  const counted = base === head ? undefined : await countChanges(run, ['--merge-base', base, head])
+  const size = counted === undefined ? NO_SIZE : counted.ok ? counted.value : undefined
+  comparisons.delete(key)
+  sizes.set(key, size)
+  const [oldest] = sizes.keys()
+  if (oldest !== undefined && sizes.size > PULL_SIZES_KEPT_MAX) sizes.delete(oldest)
+}

@@ -28,10 +28,10 @@ import type {
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { UNSEEN_COMMITS } from '../code-host-driver.ts'
 import { isRemote, ownerOf } from '../remote-name.ts'
-import { readGitIdentity } from './author.ts'
 import { LocalCodeHost } from './code-host.ts'
-import { type GitIdentity, mergePull } from './git-merge.ts'
+import { type GitIdentity, mergePull, readGitIdentity } from './git-merge.ts'
 import { instantFromMs, isRepository } from './git-repository.ts'
 import { createGitRunner, type RunGit } from './git-run.ts'
 import {
@@ -53,13 +53,13 @@ import {
   type LocalRepository,
   type PullsAndRefs,
   readPullDetail,
+  readPullSizes,
   reconcilePulls,
   resolveBranchShas,
   toPullFacts,
 } from './pull-state.ts'
 import { listLocalRepos } from './repos.ts'
-import { placeComments } from './review-comments.ts'
-import { checkMerge, checkReopen, type LocatedPull } from './rules.ts'
+import { checkMerge, checkReopen, type LocatedPull, placeComments } from './rules.ts'
 
 export interface LocalPullHostOptions {
   /** Folder of the repositories; a relative path starts at the working directory of the process. */
@@ -122,9 +122,14 @@ class LocalPullHost implements PullRequestApi {
     const done = [...settled, ...newest.filter((pull) => !isOpen(pull))]
       .sort(compareActivity)
       .slice(0, PULLS_DONE_MAX)
-    const facts = [...stillOpen, ...done].map((pull) =>
-      this.#toFacts(repository.value, pull, reconciled.value),
-    )
+    const listed = [...stillOpen, ...done]
+    const shas = listed.map((pull) => resolveBranchShas(pull, reconciled.value.refs))
+    const sizes = await readPullSizes(repository.value.run, shas, this.#clock)
+    const facts = listed.map((pull, at) => ({
+      ...this.#toFacts(repository.value, pull, reconciled.value),
+      ...sizes[at],
+      ...countComments(pull),
+    }))
     return yes(facts.sort(compareActivity))
   }
 
@@ -174,13 +179,18 @@ class LocalPullHost implements PullRequestApi {
 
   // ---- state --------------------------------------------------------------------------------------------------------
 
-  async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
+  async merge(
+    place: PullReference,
+    method: MergeRequest['method'],
+    seenSha?: string,
+  ): Promise<Result<string>> {
     for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
       const found = await this.#locate(place)
       if (!found.ok) return found
       const { run, folder } = found.value.repository
       const branches = await checkMerge(found.value)
       if (!branches.ok) return branches
+      if (seenSha !== undefined && seenSha !== branches.value.head) return UNSEEN_COMMITS
       const [owner, at] = [ownerOf(place.remote), this.#clock.now()]
       const committer = await this.#readCommitter(found.value.repository)
       const done = await mergePull(run, method, {
@@ -316,6 +326,12 @@ export function parseLocalPullUrl(path: string, url: string): PullReference | un
   const remote = `${owner}/${pulls.replace(/\.pulls$/, '')}`
   if (parts.length !== 3 || !pulls.endsWith('.pulls') || number === undefined) return undefined
   return isRemote(remote) ? { remote, number } : undefined
+}
+
+/** A folder of repositories has no checks. */
+function countComments({ comments = [], threads = [] }: DatedPull) {
+  const inThreads = threads.reduce((sum, thread) => sum + thread.comments.length, 0)
+  return { commentCount: comments.length + inThreads, checksState: 'none' as const }
 }
 
 function toStates(pulls: readonly DatedPull[]): ReadonlyMap<number, PullState> {

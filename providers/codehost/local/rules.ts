@@ -1,12 +1,13 @@
 /** Checks whether a local pull request may be merged or reopened, by the rules of GitHub and the current branches. */
+import { findDiffHunk } from '../../../core/pulls/diff-line.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
+import type { ReviewLineComment } from '../../../protocol/pulls.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import type { MergeInput } from './git-merge.ts'
+import { type MergeInput, refuseNothingToMerge } from './git-merge.ts'
 import { branchRef, findMergeBase, pullRef, type Refs } from './git-repository.ts'
-import { refuseNothingToMerge } from './merge-messages.ts'
-import { isOpen, readState } from './pull-actions.ts'
+import { isOpen, type PlacedComment, readState } from './pull-actions.ts'
 import type { DatedPull } from './pull-file.ts'
-import type { LocalRepository } from './pull-state.ts'
+import { type LocalRepository, readPullDiff } from './pull-state.ts'
 
 /** A pull request with its repository and the refs of that repository. */
 export interface LocatedPull {
@@ -89,4 +90,25 @@ function unrelatedHistories({ headBranch, baseBranch }: DatedPull) {
     'conflict',
     `${printable(headBranch)} and ${printable(baseBranch)} have no history in common, so they cannot be merged`,
   )
+}
+
+/**
+ * Finds the lines of the diff that the comments of a review are about. The first comment that has no line refuses the
+ * whole review.
+ */
+export async function placeComments(
+  { repository, pull, refs }: LocatedPull,
+  comments: readonly ReviewLineComment[],
+): Promise<Result<readonly PlacedComment[]>> {
+  if (comments.length === 0) return yes([])
+  const diff = await readPullDiff(repository.run, pull, refs)
+  if (!diff.ok) return diff
+  const placed: PlacedComment[] = []
+  for (const [index, comment] of comments.entries()) {
+    const hunk = findDiffHunk(diff.value.files, comment)
+    if (!hunk.ok) return no('invalid', `/comments/${index}: ${hunk.refusal.message}`)
+    if (comment.body.trim() === '') return no('invalid', `/comments/${index}/body: must not be empty`)
+    placed.push({ ...comment, hunk: hunk.value })
+  }
+  return yes(placed)
 }

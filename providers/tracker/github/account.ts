@@ -3,7 +3,7 @@
  *
  * Without a token of its own, the tracker uses the code host's token, provided that both have the same address.
  */
-import { isTrackerAtCodeHost } from '../../../core/settings/issue-tracker.ts'
+import { isTrackerAtCodeHost } from '../../../core/settings/credential-origins.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { GithubAccount } from '../../codehost/github/api.ts'
 

@@ -13,7 +13,7 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import { type GithubApi, repoPath } from '../../codehost/github/api.ts'
 import { unexpectedReply } from '../../codehost/github/errors.ts'
 import { type GithubIssue, OPEN_STATE, toGithubIssue } from './issue.ts'
-import type { TicketRepository } from './repositories.ts'
+import type { TicketRepository } from './tickets.ts'
 
 /** GitHub refuses a longer body. */
 const BODY_CHARS_MAX = 65_536

@@ -5,6 +5,7 @@
  * the ticket's state; the others stay labels.
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
+import { steadyTitle } from '../../../core/safe-text.ts'
 import { normalizeName } from '../../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { LABELS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
@@ -51,7 +52,7 @@ export function toGithubIssue(value: unknown, remote: string): GithubIssue | und
   return {
     remote,
     number,
-    title: asText(readField(value, 'title'), TEXT_CHARS_MAX),
+    title: steadyTitle(asText(readField(value, 'title'), TEXT_CHARS_MAX)),
     body: asText(readField(value, 'body'), PROSE_CHARS_MAX),
     url: asLink(readField(value, 'html_url')) ?? '',
     isOpen: readField(value, 'state') !== 'closed',

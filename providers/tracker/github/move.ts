@@ -9,7 +9,7 @@ import { isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { GithubApi } from '../../codehost/github/api.ts'
 import { CLOSED_STATES } from '../local/ticket-file.ts'
-import { refuseMovedTicket } from '../moved-error.ts'
+import { refuseMovedTicket } from '../tracker-driver.ts'
 import { findStateLabels, type GithubIssue, OPEN_STATE } from './issue.ts'
 
 const NOT_PLANNED_STATES = ['canceled', 'cancelled', 'duplicate', 'wontfix']

@@ -1,7 +1,7 @@
 /**
  * Tracker for the issues of the configured GitHub repositories.
  *
- * States are labels (see `github-issue.ts`), projects are repositories. A repository that cannot be read is reported,
+ * States are labels (see `issue.ts`), projects are repositories. A repository that cannot be read is reported,
  * its known issues stay, and the others are unaffected. Blockers come from GitHub and from the issue text; only issues
  * of configured repositories count, because no others are read.
  *
@@ -11,6 +11,7 @@ import type {
   Cancel,
   Clock,
   NewTicket,
+  TicketComment,
   TrackedTicket,
   Tracker,
   TrackerListing,
@@ -28,7 +29,6 @@ import { unexpectedReply } from '../../codehost/github/errors.ts'
 import type { ClientPool } from '../../http/client-types.ts'
 import { resolveGithubAccount } from './account.ts'
 import { createIssue, planIssue } from './create-issue.ts'
-import { type EligibleLabels, editAfterLabel, mayHaveForeignEdits } from './edits.ts'
 import {
   formatTicketId,
   type GithubIssue,
@@ -37,10 +37,17 @@ import {
   OPEN_STATE,
   parseTicketId,
 } from './issue.ts'
-import { GithubIssues, OPEN_ISSUES_MAX, readIssue } from './issues.ts'
+import {
+  commentOn,
+  type EligibleLabels,
+  editAfterLabel,
+  GithubIssues,
+  mayHaveForeignEdits,
+  OPEN_ISSUES_MAX,
+  readIssue,
+} from './issues.ts'
 import { isClosingState, moveIssue } from './move.ts'
-import { listTicketRepositories, type TicketRepository } from './repositories.ts'
-import { toTickets } from './tickets.ts'
+import { listTicketRepositories, type TicketRepository, toTickets } from './tickets.ts'
 
 export interface GithubTrackerOptions {
   readonly clients: ClientPool
@@ -97,17 +104,21 @@ class GithubTracker implements Tracker {
   }
 
   async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
-    if (!this.#api.ok) return this.#api
-    const reference = parseTicketId(ticketId)
-    if (reference === undefined || !this.#repositories.has(normalizeName(reference.remote))) {
-      return no('unknown', `${printable(ticketId)} is not an issue of a configured repository`)
-    }
+    const found = this.#find(ticketId)
+    if (!found.ok) return found
+    const { api, reference } = found.value
     this.#recordMoveTarget(state)
-    const api = this.#api.value
     const issue = await readIssue(api, reference)
     return toLastingRefusal(
       issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue,
     )
+  }
+
+  async comment(ticketId: string, comment: TicketComment): Promise<Result<void>> {
+    const found = this.#find(ticketId)
+    return found.ok
+      ? toLastingRefusal(await commentOn(found.value.api, found.value.reference, comment))
+      : found
   }
 
   async createTicket(ticket: NewTicket): Promise<Result<TrackedTicket>> {
@@ -131,6 +142,14 @@ class GithubTracker implements Tracker {
     return yes(
       repositories.map(({ remote }) => ({ id: remote, name: remote, url: `${site}/${remote}`, teams: [] })),
     )
+  }
+
+  #find(ticketId: string): Result<{ readonly api: GithubApi; readonly reference: IssueReference }> {
+    if (!this.#api.ok) return this.#api
+    const reference = parseTicketId(ticketId)
+    return reference !== undefined && this.#repositories.has(normalizeName(reference.remote))
+      ? yes({ api: this.#api.value, reference })
+      : no('unknown', `${printable(ticketId)} is not an issue of a configured repository`)
   }
 
   #recordMoveTarget(state: string): void {
@@ -297,7 +316,7 @@ interface UnlistedIssues {
 
 // ---- refusals -------------------------------------------------------------------------------------------------------
 
-const TOKEN_MISSING = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
+const TOKEN_MISSING = no('unauthorized', 'GitHub needs a token: switchyard connect codehost')
 const NO_REPOSITORY_PROBLEM = 'no repository is configured whose issues could be read; add one under repos'
 
 /** A rejected token fails for all repositories. */

@@ -10,9 +10,8 @@ import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'
 import type { HttpReply } from '../../http/http-types.ts'
-import { authorizationHeader } from './endpoint.ts'
 import { readField, readList, readText } from './fields.ts'
-import { errorKinds, isRateLimitError } from './rate-limits.ts'
+import { authorizationHeader, errorKinds, isRateLimitError } from './rate-limits.ts'
 
 export interface LinearRequest {
   readonly document: string

@@ -13,13 +13,25 @@ import {
   placeNewTicket,
   projectOf,
 } from '../../../core/tickets/new-ticket.ts'
+import { LABELS_MAX, NAME_CHARS_MAX, TRACKER_PROJECTS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
+import { createChecker } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { truncateToChars } from '../../../protocol/text-budget.ts'
+import { TrackerProject } from '../../../protocol/tracker.ts'
 import type { LinearClient } from './client.ts'
-import { equalsName, type LinearFilter, personFilters, projectFilters } from './eligible-filter.ts'
 import { readField, readList, readText } from './fields.ts'
-import { CLOSED_TYPES, issueFields, type LinearIssue, parseIssue } from './issue.ts'
+import {
+  CLOSED_TYPES,
+  equalsName,
+  issueFields,
+  type LinearFilter,
+  type LinearIssue,
+  parseIssue,
+  personFilters,
+  projectFilters,
+  USUAL_SIZES,
+} from './issue.ts'
 import type { LinearMutations, LinearTeam, WorkflowState } from './mutations.ts'
-import { USUAL_SIZES } from './queries.ts'
 
 const LABELS_READ_MAX = 250
 /** Types of states in which issues wait, the best first. */
@@ -237,4 +249,60 @@ function refuseLabels(missing: readonly string[], ticket: NewTicket, team: Linea
   const isAsked = missing.some((name) => ticket.labels.some((label) => isSameName(label, name)))
   const message = `Linear has no label ${formatNames(missing)} for the team ${printable(team.key)}; create it there`
   return isAsked ? no('invalid', `/labels: ${message}, or leave it out`) : no('conflict', message)
+}
+
+const PROJECTS_PER_PAGE = 100
+const TEAMS_PER_PROJECT = 10
+const LINK = /^https?:\/\/[^\s]+$/
+
+const PROJECTS_QUERY = `
+  query Projects($first: Int!, $after: String) {
+    projects(first: $first, after: $after, orderBy: updatedAt) {
+      pageInfo { hasNextPage endCursor }
+      nodes { id name slugId url status { name } teams(first: ${TEAMS_PER_PROJECT}) { nodes { name } } }
+    }
+  }`
+
+const checkProject = createChecker(TrackerProject)
+
+/**
+ * Lists Linear's projects by name for the choice of eligible tickets, while a person waits. Beyond the limit only the
+ * most recently changed projects are listed.
+ */
+export async function listLinearProjects(client: LinearClient): Promise<Result<readonly TrackerProject[]>> {
+  const found = new Map<string, TrackerProject>()
+  let after: string | undefined
+  for (let pages = 0; pages < TRACKER_PROJECTS_MAX / PROJECTS_PER_PAGE; pages++) {
+    const variables = { first: PROJECTS_PER_PAGE, ...(after === undefined ? {} : { after }) }
+    const reply = await client.send({ document: PROJECTS_QUERY, variables, urgency: 'person' })
+    if (!reply.ok) return reply
+    const { data } = reply.value
+    for (const project of readList(data, 'projects', 'nodes').flatMap(toProjects))
+      found.set(project.id, project)
+    const hasMore = readField(data, 'projects', 'pageInfo', 'hasNextPage') === true
+    after = hasMore ? readText(data, 'projects', 'pageInfo', 'endCursor') : undefined
+    if (after === undefined) break
+  }
+  return yes([...found.values()].sort((a, b) => a.name.localeCompare(b.name, 'en')))
+}
+
+/** A malformed project is left out: nobody could choose it. */
+function toProjects(node: unknown): TrackerProject[] {
+  const [key, url, state] = [
+    readText(node, 'slugId'),
+    readText(node, 'url') ?? '',
+    readText(node, 'status', 'name'),
+  ]
+  const checked = checkProject({
+    id: readField(node, 'id'),
+    name: truncateToChars(readText(node, 'name') ?? '', NAME_CHARS_MAX),
+    ...(key === undefined ? {} : { key }),
+    ...(LINK.test(url) && url.length <= URL_CHARS_MAX ? { url } : {}),
+    ...(state === undefined ? {} : { state: truncateToChars(state, NAME_CHARS_MAX) }),
+    teams: readList(node, 'teams', 'nodes')
+      .flatMap((team) => readText(team, 'name') ?? [])
+      .map((name) => truncateToChars(name, NAME_CHARS_MAX))
+      .slice(0, LABELS_MAX),
+  })
+  return checked.ok ? [checked.value] : []
 }

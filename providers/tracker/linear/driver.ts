@@ -5,8 +5,7 @@ import type { ServiceConfig } from '../../../protocol/config.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from '../../accounts/linear-oauth.ts'
 import type { ClientPool } from '../../http/client-types.ts'
 import type { TrackerDriver, TrackerPorts } from '../tracker-driver.ts'
-import { parseLinearEndpoint } from './endpoint.ts'
-import { LINEAR_RATE_LIMITS } from './rate-limits.ts'
+import { LINEAR_RATE_LIMITS, parseLinearEndpoint } from './rate-limits.ts'
 import { createLinearTracker } from './tracker.ts'
 
 export const linearTrackerDriver: TrackerDriver = {

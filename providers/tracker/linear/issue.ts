@@ -4,7 +4,8 @@
  * Texts are cut to the limits of a ticket, so a long description does not cost the ticket. An unknown type of state
  * counts as open: waiting for a blocker in vain is better than ignoring it.
  */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket, TrackerQuery } from '../../../core/ports.ts'
+import { steadyTitle } from '../../../core/safe-text.ts'
 import {
   LABELS_MAX,
   NAME_CHARS_MAX,
@@ -90,7 +91,7 @@ function toTicketFields(node: unknown, blockers: readonly { id: string }[]) {
   return {
     id: readField(node, 'id'),
     identifier: readField(node, 'identifier'),
-    title: truncateToChars(readText(node, 'title') ?? '', TEXT_CHARS_MAX),
+    title: steadyTitle(truncateToChars(readText(node, 'title') ?? '', TEXT_CHARS_MAX)),
     description: truncateToChars(readText(node, 'description') ?? '', PROSE_CHARS_MAX),
     url: url.length <= URL_CHARS_MAX && LINK.test(url) ? url : '',
     state: truncateName(readText(node, 'state', 'name') ?? ''),
@@ -142,3 +143,79 @@ function toIssueProblem(node: unknown, error: string): IssueProblem {
   const updatedAt = readInstant(node, 'updatedAt') ?? ''
   return { id, updatedAt, message: `${shown} has an unexpected form: ${error}` }
 }
+
+export type LinearFilter = Readonly<Record<string, unknown>>
+
+const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i
+
+/** Linear refuses the whole query when an id is not a UUID. */
+export const isUuid = (text: string): boolean => UUID.test(text)
+
+/**
+ * Translates the eligibility rules into a filter of Linear's API.
+ *
+ * The filter only saves reading: the host decides what is eligible. A rule with several meanings (name, slug or id of a
+ * project) matches all of them.
+ */
+export function buildScope({ states, labels, projects, assignees }: TrackerQuery['rules']): LinearFilter {
+  return {
+    and: [
+      { state: { type: { nin: CLOSED_TYPES } } },
+      ...anyOf(states, (named) => ({ state: { or: named.map((name) => ({ name: equalsName(name) })) } })),
+      ...anyOf(labels, (named) => ({
+        labels: { some: { or: named.map((name) => ({ name: equalsName(name) })) } },
+      })),
+      ...anyOf(projects, (named) => ({ project: { or: named.flatMap(projectFilters) } })),
+      ...anyOf(assignees, (named) => ({ assignee: { or: named.flatMap(personFilters) } })),
+    ],
+  }
+}
+
+/** An empty list adds no condition. */
+function anyOf(names: readonly string[], filter: (names: readonly string[]) => LinearFilter): LinearFilter[] {
+  return names.length === 0 ? [] : [filter(names.map((name) => name.trim()))]
+}
+
+export const equalsName = (name: string): LinearFilter => ({ eqIgnoreCase: name })
+
+export function projectFilters(name: string): LinearFilter[] {
+  const byId = isUuid(name) ? [{ id: { eq: name.toLowerCase() } }] : []
+  return [{ name: equalsName(name) }, { slugId: equalsName(name) }, ...byId]
+}
+
+export function personFilters(name: string): LinearFilter[] {
+  const isMe = name.toLowerCase() === 'me' ? [{ isMe: { eq: true } }] : []
+  return [{ displayName: equalsName(name) }, { name: equalsName(name) }, { email: equalsName(name) }, ...isMe]
+}
+
+// ---- queries -----------------------------------------------------------------------------------------------------
+
+// Linear charges the requested length of a list, whatever it holds, times the cost of its items; page information costs
+// too. Frequent queries are therefore short and flat.
+
+/** Limit for tickets with blockers; only reading a ticket tells which issues block it. */
+export const BLOCKED_MAX = 50
+export const USUAL_SIZES: IssueListSizes = { labels: 16, relations: 10 }
+export const LARGEST_SIZES: IssueListSizes = { labels: 100, relations: 100 }
+
+export const ELIGIBLE_QUERY = `
+  query Eligible($scope: IssueFilter!, $first: Int!, $after: String) {
+    newest: issues(first: 1, orderBy: updatedAt, includeArchived: true) { nodes { updatedAt } }
+    issues(first: $first, after: $after, filter: $scope, orderBy: updatedAt) {
+      pageInfo { hasNextPage endCursor }
+      nodes { ${issueFields(USUAL_SIZES)} }
+    }
+  }`
+export const CHANGES_QUERY = `
+  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $blocked: IssueFilter!, $first: Int!) {
+    entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
+    touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
+      nodes { id updatedAt }
+    }
+    blocked: issues(first: ${BLOCKED_MAX}, filter: $blocked, orderBy: updatedAt) { nodes { id } }
+  }`
+export const ISSUES_BY_ID_QUERY = `
+  query Issues($filter: IssueFilter!, $first: Int!) {
+    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL_SIZES)} } }
+  }`
+export const LONG_ISSUE_QUERY = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST_SIZES)} } }`

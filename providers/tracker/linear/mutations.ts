@@ -1,18 +1,17 @@
 /**
- * Moves issues and attaches links to them.
+ * Moves issues, attaches links to them and comments on them.
  *
  * A target state belongs to the issue's team and is given by name or id. The states of a team are cached, and read
  * again before a state counts as missing.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock, TicketComment } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import { refuseMovedTicket } from '../moved-error.ts'
+import { refuseMovedTicket } from '../tracker-driver.ts'
 import type { LinearClient } from './client.ts'
-import { isUuid } from './eligible-filter.ts'
 import { readField, readList, readText } from './fields.ts'
-import { CLOSED_TYPES } from './issue.ts'
+import { CLOSED_TYPES, isUuid } from './issue.ts'
 
 const STATES_CACHE_MS = 10 * 60_000
 const STATES_MAX = 100
@@ -37,6 +36,15 @@ const MOVE_MUTATION = `
 const ATTACH_MUTATION = `
   mutation Attach($issueId: String!, $url: String!, $title: String!) {
     attachmentCreate(input: { issueId: $issueId, url: $url, title: $title }) { success attachment { id } }
+  }`
+
+const COMMENTED_QUERY = `
+  query Commented($id: String!, $key: String!) {
+    issue(id: $id) { comments(first: 1, filter: { body: { contains: $key } }) { nodes { id } } }
+  }`
+const COMMENT_MUTATION = `
+  mutation Comment($issueId: String!, $body: String!) {
+    commentCreate(input: { issueId: $issueId, body: $body }) { success comment { id } }
   }`
 
 export interface MovedIssue {
@@ -107,6 +115,27 @@ export class LinearMutations {
     if (!reply.ok) return reply
     if (readField(reply.value.data, 'attachmentCreate', 'success') === true) return yes(undefined)
     return no('failed', 'Linear did not accept the link to the pull request and gave no reason')
+  }
+
+  /** An issue that already has a comment with the key gets no other. */
+  async comment(ticketId: string, { key, text }: TicketComment): Promise<Result<void>> {
+    if (!isTicketId(ticketId)) return refuseUnknownIssue(ticketId)
+    const read = await this.#client.send({
+      document: COMMENTED_QUERY,
+      variables: { id: ticketId, key },
+      urgency: 'background',
+    })
+    if (!read.ok) return read.refusal.kind === 'unknown' ? refuseUnknownIssue(ticketId) : read
+    if (readList(read.value.data, 'issue', 'comments', 'nodes').length > 0) return yes(undefined)
+    const reply = await this.#client.send({
+      document: COMMENT_MUTATION,
+      variables: { issueId: ticketId, body: text },
+      urgency: 'background',
+      writes: true,
+    })
+    if (!reply.ok) return reply
+    if (readField(reply.value.data, 'commentCreate', 'success') === true) return yes(undefined)
+    return no('failed', 'Linear did not accept the comment and gave no reason')
   }
 
   async #readIssue(ticketId: string): Promise<Result<IssueWithTeam>> {

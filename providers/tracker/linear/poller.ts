@@ -8,13 +8,14 @@
  */
 import type { Clock, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
 import { type Refused, type Result, yes } from '../../../core/result.ts'
+import { TokenBucket } from '../../../core/token-bucket.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
-import { buildScope, isUuid, type LinearFilter } from './eligible-filter.ts'
+import { buildScope, isUuid, type LinearFilter } from './issue.ts'
 import { IssueCache } from './issue-cache.ts'
-import { LINEAR_TICKETS_MAX, PagedRead } from './paged-read.ts'
-import { PollRateLimiter } from './poll-rate-limiter.ts'
-import type { IssueChanges, IssueReader } from './reader.ts'
+import type { IssueChanges, IssueReader, IssuesPage } from './reader.ts'
 
+/** Limit for issues of a full read, which cost about 60 points each. */
+const LINEAR_TICKETS_MAX = 1_000
 /** Limit for cached issues; beyond it, a full read replaces the cache. */
 const CACHED_ISSUES_MAX = 4 * LINEAR_TICKETS_MAX
 /** Issues that one poll reads by id; the next poll reads further ones. */
@@ -33,7 +34,7 @@ const EPOCH = new Date(0).toISOString()
 export class LinearPoller {
   readonly #reader: IssueReader
   readonly #clock: Pick<Clock, 'monotonic'>
-  readonly #rateLimiter: PollRateLimiter
+  readonly #rateLimiter: TokenBucket
   #cache = new IssueCache()
   /** Problems of the last full read. */
   #fullReadProblems: readonly string[] = []
@@ -49,7 +50,7 @@ export class LinearPoller {
   constructor(reader: IssueReader, clock: Pick<Clock, 'monotonic'>) {
     this.#reader = reader
     this.#clock = clock
-    this.#rateLimiter = new PollRateLimiter(POLL_INTERVAL_MS, POLL_BURST_MAX, clock.monotonic())
+    this.#rateLimiter = new TokenBucket(() => clock.monotonic(), POLL_BURST_MAX, 1_000 / POLL_INTERVAL_MS)
   }
 
   async poll({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
@@ -68,7 +69,7 @@ export class LinearPoller {
   }
 
   #mayPoll(requested: ReadonlySet<string>): boolean {
-    if (this.#rateLimiter.tryConsume(this.#clock.monotonic())) return true
+    if (this.#rateLimiter.take(1)) return true
     return this.#lastRefusal === undefined && this.#cache.selectUnknown(requested).length > 0
   }
 
@@ -218,4 +219,39 @@ function newestChange(syncedUntil: string, { touched }: IssueChanges): string {
     (latest, touchedAt) => (touchedAt > latest ? touchedAt : latest),
     syncedUntil,
   )
+}
+
+// ---- one read, page by page ----------------------------------------------------------------------------------------
+
+/** Progress of a full read of all issues that may be eligible, page by page. */
+class PagedRead {
+  readonly cache = new IssueCache()
+  readonly problems: string[] = []
+  /** Start of the next page. */
+  cursor: string | undefined
+  pageCount = 0
+  isDone = false
+  /** Some pages held errors, so issues may be missing. */
+  hasProblems = false
+  /** Newest change in Linear when the read began. */
+  newestChange: string | undefined
+
+  addPage(page: IssuesPage): void {
+    this.cache.store(page, () => true)
+    this.problems.push(...page.problems)
+    this.hasProblems ||= page.problems.length > 0
+    if (this.pageCount === 0) this.newestChange = page.newestChange ?? newestUpdate(page)
+    this.pageCount += 1
+    this.cursor = page.nextCursor
+    const isFull = this.cache.size >= LINEAR_TICKETS_MAX
+    this.isDone = page.nextCursor === undefined || isFull
+    if (isFull && page.nextCursor !== undefined) this.problems.push(TRUNCATION_PROBLEM)
+  }
+}
+
+const TRUNCATION_PROBLEM = `only the ${LINEAR_TICKETS_MAX} most recently changed of the tickets that may be eligible are read; narrow tracker.eligible`
+
+function newestUpdate({ issues }: IssuesPage): string | undefined {
+  const instants = issues.map(({ tracked }) => tracked.ticket.updatedAt)
+  return instants.sort().at(-1)
 }

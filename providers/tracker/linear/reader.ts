@@ -8,18 +8,20 @@
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { LinearClient } from './client.ts'
-import type { LinearFilter } from './eligible-filter.ts'
 import { readField, readInstant, readList, readText } from './fields.ts'
-import { type IssueProblem, type LinearIssue, parseIssue } from './issue.ts'
 import {
   BLOCKED_MAX,
   CHANGES_QUERY,
   ELIGIBLE_QUERY,
   ISSUES_BY_ID_QUERY,
+  type IssueProblem,
   LARGEST_SIZES,
+  type LinearFilter,
+  type LinearIssue,
   LONG_ISSUE_QUERY,
+  parseIssue,
   USUAL_SIZES,
-} from './queries.ts'
+} from './issue.ts'
 
 /** Newest changes of the first query; more are requested only when these do not suffice. */
 const CHANGES_FIRST_READ = 50

@@ -4,12 +4,14 @@
  * Polling stays cheap at any frequency, and a problem with one issue affects no other. The host alone decides which
  * tickets are eligible.
  */
+import { KeyedQueue } from '../../../core/keyed-queue.ts'
 import type {
   Cancel,
   Clock,
   Log,
   NewTicket,
   PullLink,
+  TicketComment,
   TrackedTicket,
   Tracker,
   TrackerListing,
@@ -19,11 +21,10 @@ import { type Result, yes } from '../../../core/result.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'
 import { LinearClient } from './client.ts'
-import { LinearIssueCreator } from './create-issue.ts'
-import type { LinearEndpoint } from './endpoint.ts'
+import { LinearIssueCreator, listLinearProjects } from './create-issue.ts'
 import { LinearMutations } from './mutations.ts'
 import { LinearPoller } from './poller.ts'
-import { listLinearProjects } from './projects.ts'
+import type { LinearEndpoint } from './rate-limits.ts'
 import { IssueReader } from './reader.ts'
 
 export interface LinearTrackerOptions {
@@ -48,7 +49,7 @@ class LinearTracker implements Tracker {
   readonly #mutations: LinearMutations
   readonly #creator: LinearIssueCreator
   readonly #log: Log
-  #lastPoll: Promise<unknown> = Promise.resolve()
+  readonly #polls = new KeyedQueue()
   /** Problems that were logged and still exist. */
   #reportedProblems: ReadonlySet<string> = new Set()
 
@@ -62,9 +63,7 @@ class LinearTracker implements Tracker {
 
   /** Serialized, so that a poll profits from the result of the one before. */
   listTickets(query: TrackerQuery): Promise<Result<TrackerListing>> {
-    const poll = this.#lastPoll.then(() => this.#poll(query))
-    this.#lastPoll = poll.catch(() => undefined)
-    return poll
+    return this.#polls.run('poll', () => this.#poll(query))
   }
 
   /** Linear's webhooks need an address that is reachable from the internet. */
@@ -87,6 +86,10 @@ class LinearTracker implements Tracker {
   async linkPull(ticketId: string, { url, title }: PullLink): Promise<Result<void>> {
     // Other people cannot open a file of this machine.
     return WEB_URL.test(url) ? this.#mutations.attach(ticketId, url, title) : yes(undefined)
+  }
+
+  comment(ticketId: string, comment: TicketComment): Promise<Result<void>> {
+    return this.#mutations.comment(ticketId, comment)
   }
 
   projects(): Promise<Result<readonly TrackerProject[]>> {

@@ -8,7 +8,6 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
 import { copyFile, type FileHandle, link, lstat, open, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode } from './errors.ts'
 
 const DRAFT_NAME = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
 /** No write takes this long, so an older draft is left from a crash. */
@@ -157,4 +156,9 @@ async function syncFolder(folder: string): Promise<void> {
   } finally {
     await handle.close()
   }
+}
+
+/** Reads code and message of a failed system call without `instanceof`, which fails for errors of another realm. */
+export function errorCode(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

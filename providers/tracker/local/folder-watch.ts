@@ -9,7 +9,7 @@ import { type BigIntStats, type FSWatcher, statSync, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Cancel, Clock, Log } from '../../../core/ports.ts'
-import { errorText } from './errors.ts'
+import { messageOf } from '../../../protocol/message-of.ts'
 
 const DEBOUNCE_MS = 50
 /** Limit for the delay of a folder that changes without pause. */
@@ -133,7 +133,7 @@ class FolderWatch {
     if (this.#hasWarned) return
     this.#hasWarned = true
     this.#log.warn(
-      { path: this.#path, reason: errorText(error) },
+      { path: this.#path, reason: messageOf(error) },
       'the ticket folder cannot be watched; polling every 2 s instead',
     )
   }

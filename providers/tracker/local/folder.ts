@@ -14,20 +14,24 @@
  */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock, TrackedTicket } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { keepKnownTicket } from '../../../core/tickets/compare-listings.ts'
-import { TICKET_FILES_AT_ONCE, TICKET_FILES_MAX } from '../../../protocol/limits.ts'
-import { errorCode } from './errors.ts'
+import { TICKET_FILES_MAX } from '../../../protocol/limits.ts'
+import { errorCode } from './atomic-rewrite.ts'
+import type { TicketReadResult } from './ticket-file.ts'
 import {
+  fingerprintOf,
   manyFilesProblems,
+  parseFile,
+  readWholeFile,
   refuseUnreadableFolder,
+  repeatedIdProblem,
   unprintableNameProblem,
   unreadableFileProblem,
-} from './folder-problems.ts'
-import { collectTickets, type FolderTickets, replaceTickets } from './folder-tickets.ts'
-import type { TicketReadResult } from './ticket-file.ts'
-import { fingerprintOf, parseFile, readWholeFile } from './whole-file.ts'
+} from './whole-file.ts'
+
+const TICKET_FILES_AT_ONCE = 32
 
 /** Longer than the time resolution of any file system, including the two seconds of FAT. */
 const FILE_SETTLED_MS = 3_000
@@ -234,4 +238,75 @@ async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Pro
   }
   await Promise.all(Array.from({ length: TICKET_FILES_AT_ONCE }, worker))
   return results
+}
+
+interface FolderTickets {
+  readonly tickets: readonly FileTicket[]
+  readonly problems: readonly string[]
+}
+
+interface FileTicket {
+  readonly name: string
+  readonly tracked: TrackedTicket
+}
+
+interface ReadFile {
+  readonly result: TicketReadResult
+}
+
+/**
+ * FolderTickets are the tickets of a folder's files, sorted by file name. Of several files with one id the first counts,
+ * and the others are problems.
+ *
+ * @param files by name, in the order of the names
+ */
+function collectTickets(files: ReadonlyMap<string, ReadFile>): FolderTickets {
+  const tickets: FileTicket[] = []
+  const problems: string[] = []
+  const nameOf = new Map<string, string>()
+  for (const [name, { result }] of files) {
+    if (!result.ok) {
+      problems.push(result.problem)
+      continue
+    }
+    const { id } = result.tracked.ticket
+    const first = nameOf.get(id)
+    if (first === undefined) {
+      nameOf.set(id, name)
+      tickets.push({ name, tracked: result.tracked })
+    } else problems.push(repeatedIdProblem(name, id, first))
+  }
+  return { tickets, problems }
+}
+
+/** Replaces the tickets of changed files. Returns undefined when a file gained or lost a ticket or a problem. */
+function replaceTickets(
+  contents: FolderTickets,
+  before: ReadonlyMap<string, ReadFile>,
+  changed: ReadonlyMap<string, ReadFile>,
+): FolderTickets | undefined {
+  const tickets = [...contents.tickets]
+  for (const [name, { result }] of changed) {
+    const known = before.get(name)?.result
+    if (known === undefined || !hasSameSubject(known, result)) return undefined
+    const at = indexOfName(name, tickets)
+    // The ticket of a file whose id an earlier file has is not among them.
+    if (result.ok && tickets[at]?.name === name) tickets[at] = { name, tracked: result.tracked }
+  }
+  return { ...contents, tickets }
+}
+
+const hasSameSubject = (a: TicketReadResult, b: TicketReadResult): boolean =>
+  a.ok && b.ok ? a.tracked.ticket.id === b.tracked.ticket.id : !a.ok && !b.ok && a.problem === b.problem
+
+/** Returns the index of the first ticket whose file name is not before this one. */
+function indexOfName(name: string, tickets: readonly FileTicket[]): number {
+  let from = 0
+  let until = tickets.length
+  while (from < until) {
+    const middle = (from + until) >> 1
+    if ((tickets[middle]?.name ?? '') < name) from = middle + 1
+    else until = middle
+  }
+  return from
 }

@@ -6,6 +6,7 @@
  * they are most likely typos; fields that begin with `x-` are ignored.
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
+import { steadyTitle } from '../../../core/safe-text.ts'
 import { TICKET_ID_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { Ticket } from '../../../protocol/run.ts'
@@ -38,6 +39,11 @@ const INSTANT = /^(\d{4}-\d{2}-(\d{2}))(?:[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?(Z|
 /** Plain words that YAML readers do not read as text. */
 const YAML_NON_TEXT = /^(y|n|yes|no|on|off|true|false|null)$/i
 const PLAIN_TEXT = /^[A-Za-z](?:[A-Za-z0-9 _./-]*[A-Za-z0-9_./-])?$/
+
+/** In commands a dash would begin an option, and what is not visible would turn or hide the words behind it. */
+const UNFIT_IDENTIFIER = /^-|[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
+const IDENTIFIER_CURE =
+  'must not begin with a dash, nor hold characters that do not print; rename the file, or set another identifier'
 
 /** Facts about the file itself. */
 export interface TicketFileFacts {
@@ -173,8 +179,11 @@ function toTicket(
   if (!checked.ok) return invalidTicket(facts.name, checked.error, head)
   if (Buffer.byteLength(checked.value.id) > TICKET_ID_BYTES_MAX)
     return invalidTicket(facts.name, `/id: has more than ${TICKET_ID_BYTES_MAX} bytes; shorten it`, head)
-  const closed = CLOSED_STATES.includes(checked.value.state.trim().toLowerCase())
-  return { ok: true, tracked: { ticket: checked.value, closed } }
+  if (UNFIT_IDENTIFIER.test(checked.value.identifier))
+    return invalidTicket(facts.name, `/identifier: ${IDENTIFIER_CURE}`, head)
+  const ticket = { ...checked.value, title: steadyTitle(checked.value.title) }
+  const closed = CLOSED_STATES.includes(ticket.state.trim().toLowerCase())
+  return { ok: true, tracked: { ticket, closed } }
 }
 
 /** The schema error begins with the path of the field, whose line is known. */

@@ -134,6 +134,8 @@ describe('the end', () => {
     expect(view.typed()).toBe('x\x1d\x1dy')
     expect(host.requests).toEqual(['GET /api/runs/r1', 'POST /api/runs/r1/release'])
     expect(person.text()).toContain('detached; the sandbox is released')
+    // The host's trail of actions tells commands from other programs by this word.
+    expect([...host.sources]).toEqual(['command'])
   })
 
   test('other detach keys can be chosen, and the sandbox can be kept', async () => {
@@ -260,6 +262,8 @@ describe('a lost connection', () => {
     const host = await startTerminalHost()
     const { person, view } = await attached(host)
     rmSync(join(host.dataDir, 'launch.json'))
+    // The command knows the host's address for a moment longer.
+    host.status = 503
     view.disconnect()
     await until('the notice', () => person.text().includes('connecting again'))
     person.type(DETACH)

@@ -1,5 +1,7 @@
 /** The client commands as processes, against a host that the test controls. */
 import { renameSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
@@ -11,9 +13,10 @@ import { type CommandProcess, commandPath, runCommand } from '../../support/comm
 import { type FakeHostApi, fakeRun } from '../../support/fake-host-api.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { runInTerminal } from '../../support/terminal-host.ts'
-import { openTestServer, TOKEN } from '../../support/test-resources.ts'
+import { closeAfterTest, openTestServer, TOKEN } from '../../support/test-resources.ts'
 import { until } from '../../support/until.ts'
 
+const AT = '2026-11-22T14:19:14.107Z'
 const OLD_ID = 'run-01a203706fb070008000000000000001'
 const NEW_ID = 'run-01a203abc33070008000000000000002'
 
@@ -92,6 +95,35 @@ async function endOf(command: CommandProcess): Promise<CommandEnd> {
   return { code, out: command.out(), err: command.err() }
 }
 
+interface AskedPaths {
+  readonly paths: string[]
+  answer: 'whole' | 'missing' | 'chunked' | 'foreign'
+}
+
+/** Stands before the host, and notes each path; only the answer about the status may be another. */
+async function relayTo(url: string, dataDir: string): Promise<AskedPaths> {
+  const asked: AskedPaths = { paths: [], answer: 'whole' }
+  const relay = createServer(({ url: path = '', headers }, response) => {
+    asked.paths.push(path.replace(/\?.*/, ''))
+    const answer = path === '/api/status' ? asked.answer : 'whole'
+    if (answer === 'missing') return void response.writeHead(404).end('{"error":"no route"}')
+    if (answer === 'foreign') return void response.end('{"ok":true}')
+    void fetch(`${url}${path}`, { headers: { authorization: headers.authorization ?? '' } }).then(
+      async (got) => {
+        const body = Buffer.from(await got.arrayBuffer())
+        if (answer === 'chunked') response.write(body.subarray(0, 10))
+        response.end(answer === 'chunked' ? body.subarray(10) : body)
+      },
+    )
+  })
+  await new Promise<void>((resolve) => void relay.listen(0, '127.0.0.1', resolve))
+  closeAfterTest(() => relay.close())
+  const { port } = relay.address() as AddressInfo
+  const launch = { url: `http://127.0.0.1:${port}`, token: TOKEN }
+  writeFileSync(join(dataDir, 'launch.json'), JSON.stringify(launch), { mode: 0o600 })
+  return asked
+}
+
 const logEvent = (index: number, text: string): RunEvent => ({
   runId: NEW_ID,
   index,
@@ -131,6 +163,24 @@ describe('data and words', () => {
     const printed = JSON.parse(json.out)
     expect(Object.keys(printed)).toEqual(['health', 'tracker', 'paused', 'workers', 'runs', 'attention'])
     expect(printed).toMatchObject({ paused: false, runs: [{ id: NEW_ID }], attention: items })
+  })
+
+  test('in a pipe it asks once, and prints what the whole command prints', async () => {
+    const { hostApi, run, dataDir, url } = await startCommandHost()
+    hostApi.attention = () => ({
+      items: [{ id: 'disk', kind: 'disk', message: 'the disk is full\u2026', since: AT }],
+    })
+    const whole = await endOf(run('status', '--json', '--quiet'))
+    const asked = await relayTo(url, dataDir)
+    expect(await endOf(run('status', '--json'))).toEqual(whole)
+    expect(asked.paths).toEqual(['/api/status'])
+    // A host of an earlier version has no such route, and a proxy may send the answer in chunks.
+    for (const answer of ['missing', 'chunked', 'foreign'] as const) {
+      asked.answer = answer
+      asked.paths.length = 0
+      expect(await endOf(run('status', '--json'))).toEqual(whole)
+      expect(asked.paths).toEqual(expect.arrayContaining(['/api/status', '/api/health', '/api/runs']))
+    }
   })
 
   test('the status asks the code host, and looks at the pull requests that wait for a person', async () => {
@@ -239,7 +289,31 @@ describe('errors', () => {
     ['an unknown option', ['runs', '--sideways'], 2, /^switchyard: unknown option '--sideways'\n/],
     ['the word of another program', ['ps'], 2, /; did you mean runs\?\n {2}try: switchyard runs\n$/],
     ['another such word', ['stop', 'ENG-1'], 2, / {2}try: switchyard cancel ENG-1\n$/],
-    ['one of a noun', ['memories', 'rm'], 2, / {2}try: switchyard memories forget\n$/],
+    [
+      'a verb without its noun',
+      ['merge', 'ENG-1'],
+      2,
+      /^switchyard: there is no command merge; did you mean pulls merge\?\n {2}try: switchyard pulls merge ENG-1\n$/,
+    ],
+    ['a verb of several nouns', ['drain'], 2, / {2}try: switchyard workers drain WORKER\n$/],
+    ['a wrong word', ['connect', 'codhost'], 2, / {2}try: switchyard connect codehost\n$/],
+    [
+      'a word that is near none',
+      ['connect', 'moon'],
+      2,
+      /^switchyard: moon is no provider, which is one of tracker, /,
+    ],
+    ['one without a name', ['stop'], 2, / {2}try: switchyard cancel RUN\n$/],
+    ['one before an option', ['stop', '--json'], 2, /"cure":"switchyard cancel RUN --json"/],
+    ['one of a noun', ['memories', 'rm'], 2, / {2}try: switchyard memories forget ID\n$/],
+    [
+      'a verb with a typo that may be a name',
+      ['runs', 'lsit'],
+      1,
+      /^switchyard: no run or ticket is called lsit; did you mean runs list\?\n {2}try: switchyard runs list\n$/,
+    ],
+    ['a verb that needs a name', ['pulls', 'mrege'], 1, / {2}try: switchyard pulls merge PULL\n$/],
+    ['a verb of tickets', ['tickets', 'craete'], 1, / {2}try: switchyard tickets create TITLE\n$/],
     [
       'an unknown command',
       ['waltz'],

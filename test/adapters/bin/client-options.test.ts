@@ -1,11 +1,13 @@
 /** The options of client commands, each at its far end: in the request that the host receives, or in what is printed. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { runCommand } from '../../support/command-process.ts'
+import { commandPath, runCommand } from '../../support/command-process.ts'
 import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
+import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { closeAfterTest } from '../../support/test-resources.ts'
 
@@ -71,6 +73,7 @@ function answerTo(path: string, method: string): unknown {
     return { ticket: RUN.ticket, run: { ...RUN, status: 'queued' }, gates: GATES }
   if (path.endsWith('/events')) return EVENTS
   if (path === '/api/tickets' && method === 'POST') return { ticket: fakeTicket('ENG-3'), run: RUN }
+  if (path === '/api/tickets/runs') return []
   if (path === '/api/tickets') return [fakeTicket('ENG-1')]
   if (path === '/api/config') return { repos: {}, agent: {} }
   if (path === '/api/pulls') return { pulls: PULLS, errors: [] }
@@ -358,4 +361,21 @@ test('pulls review sends its verdict and its words', async () => {
   expect(await review('--approve')).toMatch(/^POST \/api\/pulls\/web\/8\/review .*"APPROVE"/)
   expect(await review('--request-changes', '--body', 'Trim')).toMatch(/"REQUEST_CHANGES".*"Trim"/)
   expect(await review('--comment', '--body', 'Hm')).toMatch(/"COMMENT".*"Hm"/)
+})
+
+testAsRoot('a folder of another user is named, and is not called missing', () => {
+  const dataDir = join(tempFolder(), 'data')
+  mkdirSync(join(dataDir, 'audit'), { recursive: true, mode: 0o700 })
+  chmodSync(dirname(dataDir), 0o711)
+  for (const words of [['audit'], ['quickstart', '--no-keep'], ['check-data']]) {
+    const asNobody = ['--reuid', '65534', '--regid', '65534', '--clear-groups', process.execPath, commandPath]
+    const ended = spawnSync('setpriv', [...asNobody, ...words, '--data-dir', dataDir], { encoding: 'utf8' })
+    expect([words[0], ended.status, ended.stderr]).toEqual([
+      words[0],
+      70,
+      expect.stringMatching(
+        /^switchyard: the data directory \S+ cannot be used: EACCES: [^\n]*\n {2}try: [^\n]*\n$/,
+      ),
+    ])
+  }
 })

@@ -1,6 +1,6 @@
 /** The clock that counts the time in which the machine slept. */
 import { expect, test } from '@jest/globals'
-import { createSleepCountingClock, realClock } from '../../../bin/clock.ts'
+import { createSleepCountingClock, realClock } from '../../../bin/process/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 function machine() {
@@ -20,6 +20,25 @@ test('counts the time of a sleep soon after it', async () => {
   await base.advance(1_000)
   expect(clock.monotonic()).toBeGreaterThanOrEqual(605_900)
   expect(clock.monotonic()).toBeLessThanOrEqual(606_100)
+})
+
+test('counts the time of a sleep at once where the wall clock shows it', async () => {
+  const { base, clock, sleep } = machine()
+  await base.advance(5_300)
+  const before = clock.monotonic()
+  base.jumpWallClock(600_000)
+  sleep(600_000)
+  expect(clock.monotonic() - before).toBeGreaterThanOrEqual(599_900)
+  expect(clock.monotonic() - before).toBeLessThanOrEqual(600_100)
+})
+
+test('a wall clock that is set forward or back passes no time', async () => {
+  const { base, clock } = machine()
+  await base.advance(5_300)
+  for (const jump of [3_600_000, -7_200_000]) {
+    base.jumpWallClock(jump)
+    expect(clock.monotonic()).toBe(base.monotonic())
+  }
 })
 
 test('never goes back, and ignores rounding', async () => {

@@ -1,13 +1,13 @@
 /** `switchyard config` against a real listener. */
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { describe, get } from '../../../bin/commands/config.ts'
-import { set, unset } from '../../../bin/commands/config-change.ts'
+import { describe, get } from '../../../bin/cli/settings/config.ts'
+import { set, unset } from '../../../bin/cli/settings/config-change.ts'
 import { no, yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
-import { runCommand } from '../../support/command-process.ts'
+import { runCommand, serve } from '../../support/command-process.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 async function openConfigured() {
@@ -171,6 +171,20 @@ test('the real command takes no secret from its arguments, and no secret that on
   expect([hostApi.patches, hostApi.providerCalls]).toEqual([[], []])
 })
 
+test('config edit without a terminal opens only an editor that somebody chose', async () => {
+  const folder = tempFolder()
+  const env = { VISUAL: '', EDITOR: '' }
+  const { exit, out, err } = runCommand(['config', 'edit', '--data-dir', folder], '', env)
+  expect([await exit, out(), err()]).toEqual([
+    2,
+    '',
+    expect.stringMatching(
+      /^switchyard: config edit needs a terminal, .*\n {2}try: switchyard config set KEY VALUE /,
+    ),
+  ])
+  expect(readdirSync(folder)).toEqual([])
+})
+
 test('config edit begins with {} where there is no configuration yet', async () => {
   const dataDir = join(tempFolder(), 'data')
   const file = join(dataDir, 'config.json')
@@ -180,15 +194,24 @@ test('config edit begins with {} where there is no configuration yet', async () 
   }
   expect(await editIn(dataDir, 'cat')).toMatchObject({ code: 0, out: '{}\n' })
   expect([dataDir, file].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o600])
-  const written = await editIn(dataDir, `echo '{"policy":{"paused":true}}' >`)
-  expect(written).toMatchObject({ code: 0, err: expect.stringContaining('Next: switchyard config get') })
+  const written = await editIn(dataDir, `echo '{"policy":{"paused":true},"worker":{"local":false}}' >`)
+  expect(written).toMatchObject({
+    code: 0,
+    err: expect.stringMatching(/The next start .*\nNext: switchyard serve --data-dir \S+\n$/),
+  })
+  await serve(dataDir, ['--port', '0']).waitForLaunch()
+  const used = await editIn(dataDir, `echo '{"worker":{"local":false}}' >`)
+  expect(used).toMatchObject({
+    code: 0,
+    err: expect.stringMatching(/The host uses it .*\nNext: switchyard config get --data-dir \S+\n$/),
+  })
   expect(await editIn(file, 'cat')).toMatchObject({
     code: 70,
     err: expect.stringMatching(/config\.json cannot be used: ENOTDIR.*\n {2}try: name a folder/),
   })
 })
 
-test('config edit opens the file in the editor of the person, and says when it is no JSON', async () => {
+test('config edit opens the file in the editor of the person, and says when it does not validate', async () => {
   const dataDir = tempFolder()
   const file = join(dataDir, 'config.json')
   writeFileSync(file, '{}')
@@ -197,7 +220,12 @@ test('config edit opens the file in the editor of the person, and says when it i
     return { code: await exit, err: err() }
   }
   expect(await editWith('true')).toMatchObject({ code: 0, err: expect.stringMatching(/Nothing/) })
-  expect(await editWith('cp /dev/null')).toMatchObject({ code: 1, err: expect.stringMatching(/no JSON/) })
+  const wrong = await editWith(`echo '{"sandbox":{"concurrency":0}}' >`)
+  expect(wrong).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/sandbox\.concurrency: .*\n {2}try: switchyard config edit /s),
+  })
+  expect(await editWith('cp /dev/null')).toMatchObject({ code: 1, err: expect.stringMatching(/is not JSON/) })
   expect(readFileSync(file, 'utf8')).toBe('')
   expect(await editWith('false')).toMatchObject({ code: 1 })
   const missing = await editWith('no-such-editor --wait')

@@ -1,6 +1,6 @@
 /** `switchyard connect` against a real listener. */
 import { expect, test } from '@jest/globals'
-import { type ConnectOptions, connect, listConnections } from '../../../bin/commands/connect.ts'
+import { type ConnectOptions, connect, listConnections } from '../../../bin/cli/settings/connect.ts'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
@@ -52,6 +52,7 @@ test('where no login is set up, a terminal names the page and the rights, and as
 test.each([
   ['tracker', 'trackerApiKey', 'tracker'],
   ['codehost', 'codehostToken', 'codehost'],
+  ['storage', 'storageToken', 'storage'],
   ['agentA', 'agentAApiKey', 'claude'],
   ['agentB', 'agentBApiKey', 'codex'],
   ['agentC', 'agentCApiKey', 'gemini'],
@@ -97,6 +98,16 @@ test('tickets on GitHub are read with the token of the code host', async () => {
     code: 2,
     cure: 'switchyard connect codehost --token',
   })
+  const reason = 'issues are read with a token'
+  hostApi.answers.set('connect', yes({ status: 'manual', provider: 'tracker', reason }))
+  const connectTracker = () => print<ConnectOptions>((context) => connect(context, 'tracker'))
+  await expect(connectTracker()).rejects.toMatchObject({
+    code: 1,
+    message: reason,
+    cure: 'switchyard connect codehost',
+  })
+  hostApi.trackerStatus = () => ({ state: 'connected' })
+  expect((await connectTracker()).out).toMatch(/^tracker connected: .*code host/)
 })
 
 test('the real command knows an agent by its name for people', async () => {

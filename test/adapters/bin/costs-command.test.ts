@@ -1,8 +1,8 @@
 /** `switchyard costs` against a real listener. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import { type CostsOptions, costs } from '../../../bin/commands/costs.ts'
-import { type StatusOptions, status } from '../../../bin/commands/status.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import { type CostsOptions, costs } from '../../../bin/cli/costs/costs.ts'
+import { type StatusOptions, status } from '../../../bin/cli/status/status.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from '@jest/globals'
-import { createProgram } from '../../../bin/tree/program.ts'
+import { createProgram } from '../../../bin/cli/program.ts'
 import { runCommand } from '../../support/command-process.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 

@@ -3,15 +3,11 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { type DoctorOptions, examineAndPrint } from '../../../bin/commands/doctor.ts'
-import { examine } from '../../../bin/doctor/examine.ts'
-import type { ExaminedMachine } from '../../../bin/doctor/examined-machine.ts'
-import type { Check, Finding } from '../../../bin/doctor/finding.ts'
-import type { FoundHost } from '../../../bin/doctor/found-host.ts'
-import { CHECKS } from '../../../bin/doctor/registry.ts'
+import { CHECKS, type DoctorOptions, examineAndPrint } from '../../../bin/cli/doctor/doctor.ts'
+import { type Check, DOCTOR_CHECK_MS_MAX, examine, type Finding } from '../../../bin/cli/doctor/examine.ts'
+import type { ExaminedMachine, FoundHost } from '../../../bin/cli/doctor/examined-machine.ts'
 import { no, yes } from '../../../core/result.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
-import { DOCTOR_CHECK_MS_MAX } from '../../../protocol/limits.ts'
 import { nodeListener } from '../../../transport/node/node-listener.ts'
 import type { SandboxUnavailable } from '../../../worker/sandbox/driver.ts'
 import { openCommandHost, type PrintedCommand } from '../../support/command-host.ts'
@@ -231,7 +227,7 @@ test.each<[string, string, Partial<ExaminedMachine>, readonly unknown[]]>([
     [
       'fail',
       expect.stringMatching(/^claude is logged in on this machine, but the host has no credential$/),
-      expect.stringMatching(/^switchyard config set agent\.agentAApiKey$/),
+      'switchyard connect claude',
     ],
   ],
   [

@@ -1,7 +1,7 @@
 /** `switchyard explain` against a real listener, drawn for a terminal. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import { type ExplainOptions, explain } from '../../../bin/commands/explain.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import { type ExplainOptions, explain } from '../../../bin/cli/status/explain.ts'
 import { yes } from '../../../core/result.ts'
 import { GATE_IDS, type Gate } from '../../../protocol/explain.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -68,6 +68,13 @@ test('a cure follows its finding where both fit, and the lines of a long finding
     '                    would start',
     '        cure        switchyard resume',
   ])
+})
+
+test('a gate names agents as people do', async () => {
+  const gates = gatesWith({ credential: { status: 'stop', message: 'credential of agentA is missing' } })
+  const { print } = await openExplained(gates, { queueReason: 'paused' })
+  expect((await print(command, { columns: 80 })).out).toContain('credential  credential of claude is missing')
+  expect((await print(command)).out).toContain('stop\tcredential\tcredential of claude is missing\t')
 })
 
 test('a long answer wraps at words, and a pipe has it in one line', async () => {

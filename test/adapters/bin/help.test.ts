@@ -1,9 +1,9 @@
 /** `switchyard help`: commands as `--help` explains them, and topics. */
+import { spawnSync } from 'node:child_process'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { expect, test } from '@jest/globals'
-import { createProgram } from '../../../bin/tree/program.ts'
-import { ROOT_HELP } from '../../../bin/tree/root-help.ts'
-import { runCommand } from '../../support/command-process.ts'
+import { createProgram, ROOT_HELP } from '../../../bin/cli/program.ts'
+import { commandPath, runCommand } from '../../support/command-process.ts'
 
 async function run(...args: string[]): Promise<{ code: unknown; out: string; err: string }> {
   const { exit, out, err } = runCommand(args)
@@ -31,6 +31,36 @@ test('help COMMAND prints the same as COMMAND --help, for verbs too', async () =
   expect(await run('help')).toEqual({ code: 0, out: ROOT_HELP, err: '' })
 })
 
+test.each([['--help'], ['help', 'exit'], ['completion', 'bash'], ['runs', '--help']])(
+  'a reader of %s %s who has seen enough is no failure, and a full disk is one',
+  async (...words) => {
+    const command = runCommand(words)
+    command.process.stdout?.destroy()
+    expect([await command.exit, command.err()]).toEqual([0, ''])
+    const toFull = spawnSync('/bin/sh', [
+      '-c',
+      '"$0" "$@" > /dev/full',
+      process.execPath,
+      commandPath,
+      ...words,
+    ])
+    expect([toFull.status, String(toFull.stderr)]).toEqual([
+      70,
+      expect.stringMatching(/^switchyard: standard output .*\(ENOSPC\)\n$/),
+    ])
+  },
+)
+
+test.each([
+  [['statsu'], 'status'],
+  [['runs', 'lsit'], 'runs list'],
+  [['exti'], 'exit'],
+])('help %j suggests %s', async (words, meant) => {
+  const { code, out, err } = await run('help', ...words)
+  expect([code, out]).toEqual([2, ''])
+  expect(err.endsWith(`; did you mean ${meant}?\n  try: switchyard help ${meant}\n`)).toBe(true)
+})
+
 test('topics explain exit codes, variables and JSON in 80 columns', async () => {
   const topics = await Promise.all(['exit', 'environment', 'json'].map((topic) => run('help', topic)))
   const text = topics.map(({ out }) => out).join('')
@@ -44,7 +74,7 @@ test('topics explain exit codes, variables and JSON in 80 columns', async () => 
 })
 
 test('an unknown word is wrong usage', async () => {
-  const { code, out, err } = await run('help', 'runs', 'lsit')
+  const { code, out, err } = await run('help', 'runs', 'zzzzzz')
   expect([code, out]).toEqual([2, ''])
-  expect(err).toMatch(/^switchyard: .* runs lsit\n/)
+  expect(err).toMatch(/^switchyard: .* runs zzzzzz\n/)
 })

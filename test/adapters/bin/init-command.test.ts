@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { acquireLock } from '../../../store/lock.ts'
 import { configWithAnyPort, runCommand, serve } from '../../support/command-process.ts'
@@ -84,7 +84,7 @@ describe('on a terminal', () => {
     expect(
       screen.slice(
         screen.findIndex((line) => line.startsWith('Tickets')),
-        -3,
+        screen.indexOf('Written. Next:'),
       ),
     ).toEqual([
       'Tickets come from    (1) linear  (2) github issues  (3) a folder    [2]: 2',
@@ -95,9 +95,11 @@ describe('on a terminal', () => {
       '  agent.maxCostUsd = 20, repos.api = {"remote": "acme/api"}',
       '  policy.paused = true',
       'Write it? [Y/n]: y',
-      expect.stringMatching(/^Written\. Next: switchyard serve;/),
-      expect.stringMatching(/^ {2}switchyard connect codehost;.* switchyard resume$/),
     ])
+    // Another terminal may lack the variable.
+    const commands = ['serve', 'connect codehost', 'resume']
+    for (const words of commands)
+      expect(person.text()).toContain(`\r\n  switchyard ${words} --data-dir ${place.dataDir}\r\n`)
     expect(place.config()).toEqual({
       tracker: { driver: 'github', eligible: { states: ['Todo'] } },
       agent: { maxCostUsd: 20 },
@@ -105,6 +107,17 @@ describe('on a terminal', () => {
       policy: { paused: true },
     })
     expect([place.dataDir, place.file].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o600])
+  })
+
+  test('the commands for another terminal are short for the usual data directory', async () => {
+    const { env } = openPlace()
+    const usual = { ...env, SWITCHYARD_DATA_DIR: '', XDG_DATA_HOME: '' }
+    const person = runInTerminal(['init'], usual, { cols: 120, rows: 30 })
+    await answer(person, ...ALL)
+    expect((await person.waitForEnd()).code).toBe(0)
+    expect(person.text()).toMatch(
+      /Written\. Next: switchyard serve; then in another terminal:\r\n {2}switchyard connect codehost;.* switchyard resume\r\n/,
+    )
   })
 
   test('the folder of the tickets is asked for, and made; the questions fit into 60 columns', async () => {

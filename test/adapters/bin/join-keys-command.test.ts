@@ -1,14 +1,14 @@
 /** `switchyard workers join-keys` against a real listener. */
 import { execFileSync } from 'node:child_process'
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
 import {
   create,
   type JoinKeyCreateOptions,
   type JoinKeyDeleteOptions,
   list,
   remove,
-} from '../../../bin/commands/join-keys.ts'
+} from '../../../bin/cli/workers/join-keys.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { JoinKey } from '../../../protocol/join-key.ts'
 import { openCommandHost } from '../../support/command-host.ts'

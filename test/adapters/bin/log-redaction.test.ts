@@ -1,6 +1,6 @@
 /** The log redactor hides secrets in every line of the log. */
 import { describe, expect, test } from '@jest/globals'
-import { LogRedactor } from '../../../bin/log-redaction.ts'
+import { LogRedactor } from '../../../bin/process/log-redaction.ts'
 
 describe('the log redactor', () => {
   test.each([

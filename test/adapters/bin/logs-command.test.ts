@@ -1,6 +1,6 @@
 /** `switchyard logs` against a fake host: the last lines of one phase. */
 import { expect, test } from '@jest/globals'
-import { type LogsOptions, logs } from '../../../bin/commands/logs.ts'
+import { type LogsOptions, logs } from '../../../bin/cli/runs/logs.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'

@@ -1,7 +1,7 @@
 /** Each tool against a host that writes down its requests: which routes it asks, and how much it answers. */
 import { describe, expect, test } from '@jest/globals'
-import { createToolCaller } from '../../../bin/mcp/call-tool.ts'
-import type { McpToolResult } from '../../../bin/mcp/session.ts'
+import { createToolCaller } from '../../../bin/cli/mcp/call-tool.ts'
+import type { McpToolResult } from '../../../bin/cli/mcp/session.ts'
 import { createClient } from '../../../client/client.ts'
 import type { ClientConnection } from '../../../client/connection.ts'
 import { REQUEST_LINES } from '../../../client/request-lines.ts'
@@ -88,7 +88,7 @@ const ANSWERS: Partial<Record<RouteName, unknown>> = {
     ],
   },
   readAttention: { items: [{ id: 'x', kind: 'failed', message: LONG, since: AT }] },
-  listTickets: TICKETS,
+  summarizeTickets: { total: TICKETS.length },
   readRun: { ...RUN, ticket: { ...RUN.ticket, description: LONG } },
   explainTicket: { run: RUN, gates: [{ id: 'tracker', status: 'pass', message: 'connected' }] },
   listPulls: { pulls: [PULL], errors: [] },
@@ -113,8 +113,17 @@ const patterns = lines.map(([name, line]): [RouteName, RegExp] => [
 const routeOf = (request: string): RouteName =>
   patterns.find(([, pattern]) => pattern.test(request))?.[0] ?? 'readOpenApi'
 
-function answerTo(route: RouteName, query: URLSearchParams): unknown {
+function answerTo(route: RouteName, query: URLSearchParams, path: string): unknown {
+  if (route === 'explainTicket') {
+    const name = decodeURIComponent(path.split('/')[3] ?? '')
+    const ticket = TICKETS.find(({ identifier }) => identifier === name)
+    return { ...Object(ANSWERS.explainTicket), ...(ticket === undefined ? {} : { ticket }) }
+  }
   const limit = Number(query.get('limit') ?? query.get('tail') ?? 1_000)
+  if (route === 'listTickets') {
+    const skip = Number(query.get('skip'))
+    return TICKETS.slice(skip, skip + limit)
+  }
   if (route === 'listRuns') {
     const before = query.get('before')
     const older = RUNS.filter(({ id }) => before === null || id < before)
@@ -142,7 +151,7 @@ async function ask(
       const route = routeOf(`${method} ${pathname}`)
       requests.push(route)
       if (body !== undefined) bodies.push(JSON.parse(body))
-      const text = JSON.stringify(answerTo(route, searchParams))
+      const text = JSON.stringify(answerTo(route, searchParams, pathname))
       return { status: 200, header: () => undefined, body: chunksOf(text) }
     },
     dial: (_, __, listener) => {

@@ -1,7 +1,7 @@
 /** `switchyard memories` against a real listener. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import { clear, forget, list, type MemoryOptions } from '../../../bin/commands/memories.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import { clear, forget, list, type MemoryOptions } from '../../../bin/cli/memories/memories.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
 import { fakeMemory } from '../../support/fake-host-api.ts'

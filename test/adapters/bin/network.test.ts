@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { readAuthorities, readProxies } from '../../../bin/network.ts'
+import { readAuthorities, readProxies } from '../../../bin/process/network.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 describe('trusted authorities', () => {

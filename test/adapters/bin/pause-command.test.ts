@@ -1,8 +1,8 @@
 /** `switchyard pause --wait`: when it goes on waiting, and with which code it ends. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import type { WaitingOptions } from '../../../bin/client/watch-fleet.ts'
-import { pause, resume } from '../../../bin/commands/pause.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import { pause, resume } from '../../../bin/cli/status/pause.ts'
+import type { WaitingOptions } from '../../../bin/cli/workers/watch-fleet.ts'
 import { yes } from '../../../core/result.ts'
 import type { Gate } from '../../../protocol/explain.ts'
 import { openCommandHost } from '../../support/command-host.ts'

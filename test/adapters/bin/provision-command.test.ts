@@ -2,7 +2,7 @@
 import { homedir } from 'node:os'
 import { resolve } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { type ProvisionOptions, provision } from '../../../bin/commands/worker-provision.ts'
+import { type ProvisionOptions, provision } from '../../../bin/cli/workers/worker-provision.ts'
 import { formatStep } from '../../../core/provision/step-lines.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { ProvisionPush, ProvisionRequest } from '../../../protocol/provision.ts'

@@ -1,15 +1,18 @@
 /** `switchyard pulls` against a real listener. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
 import {
   change,
   type MergeOptions,
   merge,
+  type ReplyOptions,
+  type ResolveOptions,
   type ReviewOptions,
+  reply,
+  resolve,
   review,
-} from '../../../bin/commands/pull-actions.ts'
-import { type ReplyOptions, type ResolveOptions, reply, resolve } from '../../../bin/commands/pull-threads.ts'
-import { checks, diff, list, type PullListOptions, show } from '../../../bin/commands/pulls.ts'
+} from '../../../bin/cli/pulls/pull-actions.ts'
+import { checks, diff, list, type PullListOptions, show } from '../../../bin/cli/pulls/pulls.ts'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { PullDetail, PullSummary, PullThread } from '../../../protocol/pulls.ts'
@@ -29,6 +32,7 @@ const summary: PullSummary = {
   headBranch: 'switchyard/eng-1',
   createdAt: at,
   updatedAt: at,
+  run: { id: 'run-1', ticket: 'ENG-1' },
 }
 const detail: PullDetail = {
   ...summary,
@@ -76,11 +80,12 @@ test('pulls list does not deny pull requests of repositories that cannot be read
 })
 
 test('pulls list shows pull requests, and repositories that cannot be read on standard error', async () => {
-  const { print } = await openPulls()
+  const { print, hostApi } = await openPulls()
   const command = (context: CommandContext<PullListOptions>) => list(context)
   const { out, err } = await print(command, { columns: 60 })
   expect(out).toMatch(/^PULL .*TICKET\napi#87 +登録フォームの検証 +open .*ENG-1$/m)
   expect(err).toBe('switchyard: web: not found\n')
+  expect(hostApi.runQueries).toEqual([])
   expect((await print(command, { options: { output: 'id' } })).out).toBe('api#87\n')
   expect((await print(command, { options: { state: 'closed', output: 'id' } })).out).toBe('')
   expect(JSON.parse((await print(command, { options: { json: true } })).out)).toEqual({
@@ -89,11 +94,53 @@ test('pulls list shows pull requests, and repositories that cannot be read on st
   })
 })
 
+test('pulls list shows checks, size and comments where the width allows, and - where they are not known', async () => {
+  const { print, hostApi } = await openPulls()
+  const known: PullSummary = {
+    ...summary,
+    additions: 9,
+    deletions: 0,
+    changedFiles: 1,
+    commentCount: 3,
+    checksState: 'failed',
+  }
+  hostApi.answers.set('pulls', yes({ pulls: [known, { ...summary, number: 88 }], errors: [] }))
+  const command = (context: CommandContext<PullListOptions>) => list(context)
+  const { out } = await print(command, { columns: 140 })
+  expect(out).toMatch(/^PULL +TITLE +STATE +CHECKS +SIZE +COMMENTS +AUTHOR +UPDATED +TICKET$/m)
+  expect(out).toMatch(/^api#87 .* open +failed +\+9 -0, 1 file +3 +switchyard /m)
+  expect(out).toMatch(/^api#88 .* open +- +- +- +switchyard /m)
+  const narrow = await print(command, { columns: 60 })
+  expect(narrow.out).toMatch(/^PULL +TITLE +STATE +CHECKS +TICKET$/m)
+})
+
 test.each([[['api', '87']], [['api#87']], [['ENG-1']]])('%j names one pull request', async (words) => {
   const { print, hostApi } = await openPulls()
   const { out } = await print((context) => show(context, words), { columns: 200 })
   expect(out).toMatch(/^api#87 .*open, \+9 -2\n/)
   expect(hostApi.providerCalls.at(-1)).toEqual({ name: 'pull', args: ['api', 87] })
+})
+
+test('the name of an issue, which looks like that of a pull request, names the one that its run opened', async () => {
+  const { print, hostApi } = await openPulls()
+  const opened = (id: string, issue: string, remote: string, number: number) =>
+    hostApi.runsById.set(id, {
+      ...fakeRun(id, 'completed', issue),
+      prUrl: `https://host.example/${remote}/pull/${number}`,
+      pull: { remote, number, branch: 'b', confirmed: true },
+    })
+  opened('run-3', 'api#12', 'acme/api', 13)
+  // Another repository of the same name has an issue with the number of a pull request here.
+  opened('run-4', 'api#14', 'other/api', 15)
+  hostApi.config = () => ({ ...configDefaults, repos: { api: { remote: 'acme/api' } } })
+  for (const [name, number] of [
+    ['api#12', 13],
+    ['api#14', 14],
+    ['api#16', 16],
+  ] as const) {
+    await print((context) => show(context, [name]))
+    expect(hostApi.providerCalls.filter(({ name }) => name === 'pull').at(-1)?.args).toEqual(['api', number])
+  }
 })
 
 test('pulls diff and checks print what the pull request changes and what its checks say', async () => {
@@ -247,7 +294,7 @@ test('a ticket whose newest run is another is not the name of the pull request',
 
 const replyTo = (options: ReplyOptions) => (context: CommandContext<ReplyOptions>) =>
   reply({ ...context, options }, ['api', '87'])
-const resolveIt = (options: ResolveOptions) => (context: CommandContext<ResolveOptions>) =>
+const resolveThread = (options: ResolveOptions) => (context: CommandContext<ResolveOptions>) =>
   resolve({ ...context, options }, ['api', '87'])
 
 test('pulls reply and resolve act on the thread at a line, or on the one with an id', async () => {
@@ -256,9 +303,9 @@ test('pulls reply and resolve act on the thread at a line, or on the one with an
   })
   const replied = await print(replyTo({ thread: 'src/form.ts:41', body: 'Yes.' }))
   expect(replied.out).toBe('src/form.ts:41 of api#87 has your reply.\n')
-  const resolved = await print(resolveIt({ thread: 't-1' }))
+  const resolved = await print(resolveThread({ thread: 't-1' }))
   expect(resolved.out).toBe('src/form.ts:41 of api#87 is resolved.\n')
-  const reopened = await print(resolveIt({ thread: 'src/form.ts:50', reopen: true }))
+  const reopened = await print(resolveThread({ thread: 'src/form.ts:50', reopen: true }))
   expect(reopened.out).toBe('src/form.ts:50 of api#87 is open again.\n')
   expect(hostApi.providerCalls.filter(({ name }) => name !== 'pull').map(({ args }) => args)).toEqual([
     ['api', 87, { commentId: 'c-t-1', body: 'Yes.' }],
@@ -271,11 +318,11 @@ test('a file with several threads is ambiguous, and one without any is refused',
   const { print } = await openDetail({
     conversation: { comments: [], reviews: [], threads: [thread('t-1', 41), thread('t-2', 50)] },
   })
-  await expect(print(resolveIt({ thread: 'src/form.ts' }))).rejects.toMatchObject({
+  await expect(print(resolveThread({ thread: 'src/form.ts' }))).rejects.toMatchObject({
     code: 2,
     cure: 'switchyard pulls resolve api 87 --thread t-1',
   })
-  await expect(print(resolveIt({ thread: 'src/main.ts:1' }))).rejects.toMatchObject({
+  await expect(print(resolveThread({ thread: 'src/main.ts:1' }))).rejects.toMatchObject({
     code: 1,
     cure: 'switchyard pulls show api 87',
   })
@@ -311,21 +358,21 @@ test('pulls merge names what is red, pending or asked, and merges over it only w
   const conversation = { ...detail.conversation, reviews: [{ ...asked, state: 'CHANGES_REQUESTED' }] }
   const checks = [check('lint', 'completed', 'timed_out'), check('e2e', 'in_progress')]
   hostApi.answers.set('pull', yes({ ...detail, checks, conversation }))
-  const mergeIt = (anyway?: true) =>
+  const printMerge = (anyway?: true) =>
     print((context: CommandContext<MergeOptions>) => merge(context, ['ENG-1']), {
       options: { method: 'merge', ...(anyway === undefined ? {} : { anyway }) },
     })
-  await expect(mergeIt()).rejects.toMatchObject({
+  await expect(printMerge()).rejects.toMatchObject({
     code: 1,
     message: 'api#87 is not merged: check lint is red; check e2e is pending; ada requested changes',
     cure: 'switchyard pulls merge api 87 --anyway',
   })
   expect(hostApi.providerCalls.map(({ name }) => name)).not.toContain('mergePull')
-  expect((await mergeIt(true)).out).toBe('api#87 is merged.\n')
+  expect((await printMerge(true)).out).toBe('api#87 is merged.\n')
   const approved = { ...asked, state: 'APPROVED', submittedAt: '2026-03-01T08:49:00.000Z' }
   const reviews = [...conversation.reviews, approved]
   hostApi.answers.set('pull', yes({ ...detail, conversation: { ...conversation, reviews } }))
-  expect((await mergeIt()).out).toBe('api#87 is merged.\n')
+  expect((await printMerge()).out).toBe('api#87 is merged.\n')
 })
 
 test('a repository is named by its key, its owner/name or the name alone', async () => {

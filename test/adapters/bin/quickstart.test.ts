@@ -3,39 +3,33 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { EXIT } from '../../../bin/exit.ts'
 import { createColors } from '../../../bin/output/colors.ts'
 import { replaceControls } from '../../../bin/output/text-width.ts'
-import { exampleFolder, prepareFolder, writeTickets } from '../../../bin/quickstart/data-folder.ts'
+import { EXIT } from '../../../bin/process/exit.ts'
+import { programWords } from '../../../bin/process/this-program.ts'
+import { exampleFolder, prepareFolder, writeTickets } from '../../../bin/programs/quickstart/data-folder.ts'
 import {
   describeFailure,
   describeResult,
   isPublished,
   ProgressOutput,
-} from '../../../bin/quickstart/progress-output.ts'
+} from '../../../bin/programs/quickstart/progress-output.ts'
 import {
   bareRepositoryPath,
   createSampleRepository,
   diffOfBranch,
   readBaseFile,
-} from '../../../bin/quickstart/sample-repository.ts'
-import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/quickstart/tickets.ts'
-import { programWords } from '../../../bin/shell-command.ts'
+} from '../../../bin/programs/quickstart/sample-repository.ts'
+import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/programs/quickstart/tickets.ts'
 import { readConfig } from '../../../core/settings/read.ts'
+import { parsePrompt } from '../../../examples/scripted-agent/program/script.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { readTicket } from '../../../providers/tracker/local/ticket-file.ts'
-import { parsePrompt } from '../../../worker/inside/scripted/script.ts'
+import { git } from '../../support/git.ts'
 import { createAgentFolders, HEADLESS, runScriptedAgent } from '../../support/scripted-agent.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 const plain = createColors({}, {})
-const git = (cwd: string, ...args: string[]): string =>
-  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], {
-    cwd,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-    .toString()
-    .trim()
 
 test('printed command lines can be run, also from a checkout in any folder', () => {
   const program = join(tempFolder(), "it's mine", 'switchyard.js')

@@ -1,6 +1,6 @@
 /** The options that say where a worker finds its host. */
 import { expect, test } from '@jest/globals'
-import { type HostChoice, resolveHost } from '../../../bin/resolve-host.ts'
+import { type HostChoice, resolveHost } from '../../../bin/programs/worker/resolve-host.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
 test.each<[string, HostChoice]>([

@@ -1,11 +1,11 @@
 /** `switchyard runs show` against a real listener, drawn for a terminal. */
 import { expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import { cancel, release } from '../../../bin/commands/run-actions.ts'
-import { artifacts } from '../../../bin/commands/run-files.ts'
-import { type ListOptions, list, show } from '../../../bin/commands/runs.ts'
-import { tickets } from '../../../bin/commands/tickets.ts'
-import { wait } from '../../../bin/commands/wait.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import { cancel, release } from '../../../bin/cli/runs/run-actions.ts'
+import { artifacts } from '../../../bin/cli/runs/run-files.ts'
+import { type ListOptions, list, show } from '../../../bin/cli/runs/runs.ts'
+import { wait } from '../../../bin/cli/runs/wait.ts'
+import { tickets } from '../../../bin/cli/tickets/tickets.ts'
 import { yes } from '../../../core/result.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -140,7 +140,7 @@ test('a ticket of a run is shown as it is now', async () => {
   const { hostApi, print } = await openCommandHost()
   const run = fakeRun('run-1', 'completed', 'ENG-9')
   hostApi.runsById.set('run-1', run)
-  hostApi.explainRun = () => yes({ ticket: { ...run.ticket, state: 'In Review' }, run, gates: [] })
+  hostApi.explainTicket = () => yes({ ticket: { ...run.ticket, state: 'In Review' }, run, gates: [] })
   const { out } = await print((context) => tickets(context, 'ENG-9'), { columns: 80 })
   expect(out.split('\n')[0]).toMatch(/^ENG-9 .* In Review$/)
 })
@@ -214,6 +214,28 @@ test.each([
     expect(err).toMatch(next)
   },
 )
+
+test('a ticket is listed with its run, however many newer runs others have', async () => {
+  const { print, hostApi } = await openCommandHost()
+  hostApi.runsById.set('run-0', fakeRun('run-0', 'failed', 'ENG-8'))
+  for (let at = 1_000; at < 1_300; at++)
+    hostApi.runsById.set(`run-${at}`, fakeRun(`run-${at}`, 'completed', 'ENG-9'))
+  hostApi.tickets = () => [fakeTicket('ENG-8')]
+  const { out } = await print((context) => tickets(context))
+  expect(out.split('\n')[1]?.split('\t')[3]).toBe('failed')
+})
+
+test('without an eligible ticket a person is told when the tracker was asked, and will be', async () => {
+  const { print, hostApi } = await openCommandHost()
+  hostApi.tickets = () => []
+  const words = async () => (await print((context) => tickets(context))).err
+  expect(await words()).toMatch(/ now\. Next: switchyard status\n$/)
+  const connected = { state: 'connected', lastPollAt: '2026-03-01T08:59:40.000Z' } as const
+  hostApi.trackerStatus = () => ({ ...connected, nextPollAt: '2026-03-01T09:00:10.000Z' })
+  expect(await words()).toMatch(/ 20s ago, .* in 10s\. Next: switchyard status\n$/)
+  hostApi.trackerStatus = () => connected
+  expect(await words()).toMatch(/ 20s ago\. Next: /)
+})
 
 test('tickets are listed with their newest run, those without one first', async () => {
   const { print, hostApi } = await openCommandHost()

@@ -11,11 +11,14 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
-import { sweepSandboxFolders } from '../../../bin/sweep-sandbox-folders.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
+import { sweepSandboxFolders } from '../../../bin/programs/worker/sweep-sandbox-folders.ts'
 import { acquireLock } from '../../../store/lock.ts'
-import { ABANDONED_AFTER_MS } from '../../../worker/run/abandoned-locations.ts'
-import { chooseSandboxLocation, RECORD_FILE } from '../../../worker/run/sandbox-location.ts'
+import {
+  ABANDONED_AFTER_MS,
+  chooseSandboxLocation,
+  RECORD_FILE,
+} from '../../../worker/run/disk/sandbox-location.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
 import { tempFolder } from '../../support/temp-folder.ts'

@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realRandom } from '../../../bin/clock.ts'
-import { launchToken } from '../../../bin/token.ts'
-import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../../../protocol/limits.ts'
-import { readBearer } from '../../../transport/authentication.ts'
+import { realRandom } from '../../../bin/process/clock.ts'
+import { LAUNCH_TOKEN_CHARS_MIN, launchToken } from '../../../bin/programs/serve/launch-file.ts'
+import { LAUNCH_TOKEN_CHARS_MAX } from '../../../protocol/limits.ts'
+import { readBearer } from '../../../transport/request-checks.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 const given = (token: string | undefined) => launchToken({ SWITCHYARD_TOKEN: token }, realRandom)

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Terminal } from '@xterm/headless'
+import { configDefaults } from '../../../protocol/config.ts'
 import { runCommand } from '../../support/command-process.ts'
 import { type FakeHostApi, fakeRun } from '../../support/fake-host-api.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
@@ -129,6 +130,19 @@ test('the commands of an idle host are never cut', async () => {
   expect(await idle(50)).toMatch(
     /nothing ran\n[\s\S]*Next: switchyard tickets\n {2}or {2}switchyard start "WORDS"\n/,
   )
+})
+
+test('the next step of a paused host with queued runs is to resume', async () => {
+  const host = await openHost()
+  host.hostApi.config = () => ({ ...configDefaults, policy: { paused: true } })
+  const terminal = start(host, ['status'])
+  expect((await terminal.waitForEnd()).code).toBe(0)
+  const lines = await screenOf(terminal)
+  expect(lines.find((line) => line.includes('queued'))).toMatch(/^paused, 0 runs active, 1 queued, /)
+  expect(lines.slice(lines.findIndex((line) => line.startsWith('today'))).slice(0, 2)).toEqual([
+    'today    nothing ran',
+    'Next: switchyard resume',
+  ])
 })
 
 test('the status keeps its words without colours and without UTF-8', async () => {

@@ -1,10 +1,9 @@
 /** `switchyard workers` against a real listener. */
 import { describe, expect, test } from '@jest/globals'
-import type { CommandContext } from '../../../bin/client/run-command.ts'
-import type { WaitingOptions } from '../../../bin/client/watch-fleet.ts'
-import { enable, pair, rename, revoke } from '../../../bin/commands/worker-actions.ts'
-import { drain } from '../../../bin/commands/worker-drain.ts'
-import { list, show } from '../../../bin/commands/workers.ts'
+import type { CommandContext } from '../../../bin/cli/command/run-command.ts'
+import type { WaitingOptions } from '../../../bin/cli/workers/watch-fleet.ts'
+import { drain, enable, pair, rename, revoke } from '../../../bin/cli/workers/worker-actions.ts'
+import { list, show } from '../../../bin/cli/workers/workers.ts'
 import { yes } from '../../../core/result.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { openCommandHost } from '../../support/command-host.ts'
@@ -142,7 +141,8 @@ test('workers pair prints the fingerprint by which the machine recognises this h
   hostApi.mintPairingToken = () => yes(minted)
   const fleet = { ...configDefaults.fleet, host: '0.0.0.0', tls: { certFile: '/c', keyFile: '/k' } }
   hostApi.config = () => ({ ...configDefaults, fleet })
-  const { out, err } = await print(pair)
+  // In a narrow terminal, too, the line that people copy is whole.
+  const { out, err } = await print(pair, { columns: 60 })
   expect(out).toBe('wp-test\n')
   expect(err).toMatch(
     /^switchyard worker --host https:\/\/ADDRESS:4401 --token-file FILE --fingerprint AB:CD$/m,

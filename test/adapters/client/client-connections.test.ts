@@ -9,7 +9,7 @@ import { createClient } from '../../../client/client.ts'
 import type { ClientConnection, SocketEnd } from '../../../client/connection.ts'
 import { DashboardFeed } from '../../../client/dashboard-feed.ts'
 import { HostRefusal, HostUnreachable } from '../../../client/errors.ts'
-import { sendByNode } from '../../../client/node-http.ts'
+import { KeptConnections, sendByNode } from '../../../client/node-http.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
 import { readEvents } from '../../../client/run-events.ts'
 import { startSocketServer } from '../../support/socket-server.ts'
@@ -41,6 +41,40 @@ test('the caller’s abort ends a request within its answer, with its reason', a
   const stop = new AbortController()
   setTimeout(() => stop.abort(new Error('stopped by hand')), 50)
   await expect(client.health(undefined, { signal: stop.signal })).rejects.toThrow('stopped by hand')
+})
+
+test('requests one after the other share a kept connection, and requests at once have one each', async () => {
+  const ports = new Set<number | undefined>()
+  const waiting: (() => void)[] = []
+  let atOnce = 1
+  const connection = await connectTo(({ socket }, response) => {
+    ports.add(socket.remotePort)
+    waiting.push(() => response.end('{"ok":true}'))
+    if (waiting.length === atOnce) for (const answer of waiting.splice(0)) answer()
+  })
+  const kept = new KeptConnections()
+  closeAfterTest(() => kept.destroy())
+  const client = createClient({ ...connection, send: (request) => sendByNode(request, kept) })
+  for (let asked = 0; asked < 3; asked++) await client.health()
+  expect(ports.size).toBe(1)
+  atOnce = 3
+  await Promise.all([client.health(), client.health(), client.health()])
+  expect(ports.size).toBe(3)
+})
+
+test('a kept connection that the host has closed is opened anew', async () => {
+  const ports = new Set<number | undefined>()
+  const connection = await connectTo(({ socket }, response) => {
+    ports.add(socket.remotePort)
+    response.end('{"ok":true}', () => socket.destroySoon())
+  })
+  const kept = new KeptConnections()
+  closeAfterTest(() => kept.destroy())
+  const client = createClient({ ...connection, send: (request) => sendByNode(request, kept) })
+  await client.health()
+  await pause(50)
+  await client.health()
+  expect(ports.size).toBe(2)
 })
 
 test('an answer that is no JSON is a refusal', async () => {

@@ -2,7 +2,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import {
   type HelperServer,
   type HelperServerOptions,

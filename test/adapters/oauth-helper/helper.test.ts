@@ -1,11 +1,8 @@
 /** The helper's routes and each row of its error table, over real sockets, against a small upstream. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
-import {
-  HELPER_BODY_BYTES_MAX,
-  HELPER_DRAIN_MS_MAX,
-  HELPER_UPSTREAM_MS_MAX,
-} from '../../../protocol/limits.ts'
+import { HELPER_BODY_BYTES_MAX } from '../../../oauth-helper/server.ts'
+import { HELPER_DRAIN_MS_MAX, HELPER_UPSTREAM_MS_MAX } from '../../../protocol/limits.ts'
 import { helperRoutes } from '../../../protocol/routes.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRawClient } from '../../support/raw-client.ts'
@@ -150,8 +147,8 @@ describe('codes and refresh tokens', () => {
   }
 
   test('an unreachable tracker is reported as 502', async () => {
-    const { readHelperSettings: helperSettings } = await import('../../../oauth-helper/settings.ts')
-    const nowhere = helperSettings({ secrets: SECRETS, trackerUrl: 'http://127.0.0.1:9' })
+    const { readHelperSettings } = await import('../../../oauth-helper/settings.ts')
+    const nowhere = readHelperSettings({ secrets: SECRETS, trackerUrl: 'http://127.0.0.1:9' })
     if (!nowhere.ok) throw new Error(nowhere.refusal.message)
     const { post } = await startHelper({ settings: nowhere.value })
     expect((await post(REFRESH, { refresh_token: 'r' })).status).toBe(502)

@@ -1,15 +1,10 @@
 /** Unit tests of the helper's settings, addresses, upstream and limits. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { clientAddress } from '../../../oauth-helper/addresses.ts'
-import { createRequestLimiter } from '../../../oauth-helper/limiter.ts'
+import { clientAddress, createRequestLimiter } from '../../../oauth-helper/limiter.ts'
 import { readHelperSettings } from '../../../oauth-helper/settings.ts'
-import { createUpstream } from '../../../oauth-helper/upstream.ts'
-import {
-  HELPER_UPSTREAM_AT_ONCE_MAX,
-  HELPER_UPSTREAM_MS_MAX,
-  HTTP_ANSWER_MS_MAX,
-} from '../../../protocol/limits.ts'
+import { createUpstream, HELPER_UPSTREAM_AT_ONCE_MAX } from '../../../oauth-helper/upstream.ts'
+import { HELPER_UPSTREAM_MS_MAX, HTTP_ANSWER_MS_MAX } from '../../../protocol/limits.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { SECRETS } from './helper-fixture.ts'
 

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
 import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'

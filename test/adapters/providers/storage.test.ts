@@ -2,11 +2,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
+import { realClock } from '../../../bin/process/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
 import type { Bucket, UploadRequest } from '../../../core/provider-ports.ts'
-import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../../protocol/limits.ts'
-import { createWranglerBucket } from '../../../providers/storage.ts'
+import { yes } from '../../../core/result.ts'
+import { PROGRAM_MS_MAX } from '../../../protocol/limits.ts'
+import { createWranglerBucket, UPLOAD_MS_MAX } from '../../../providers/storage.ts'
+import { UPLOAD_BYTES_MAX } from '../../../providers/wrangler-command.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 import { until } from '../../support/until.ts'
@@ -97,6 +99,24 @@ test('a version without JSON output is read from its text', async () => {
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.setState({ old: true, loggedIn: false })
   expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
+})
+
+test('a token takes the place of the login, in each call, and is checked before it is kept', async () => {
+  const { bucket, wrangler } = createBucketBench({}, { CLOUDFLARE_API_KEY: 'of the surroundings' })
+  expect(await bucket.check('good-token-good-token')).toEqual(yes('Token Account'))
+  const refused = await bucket.check('bad-token-bad-token')
+  expect(refused).toMatchObject(refusedAs('unauthorized'))
+  const token = 'good-token-good-token'
+  expect(await Promise.all([bucket.status(), bucket.status(token)])).toEqual([
+    { installed: true, loggedIn: false },
+    { installed: true, loggedIn: true, account: 'Token Account' },
+  ])
+  expect(await bucket.upload(uploadRequest('abc'))).toMatchObject(refusedAs('unauthorized'))
+  expect(await bucket.upload(uploadRequest('abc', { token }))).toEqual(yes(undefined))
+  expect(wrangler.calls().at(-1)?.env).not.toHaveProperty('CLOUDFLARE_API_KEY')
+  expect(JSON.stringify(await bucket.upload(uploadRequest('abc', { token: 'bad-token-bad-token' })))).toMatch(
+    /Failed for \*\*\*/,
+  )
 })
 
 test('concurrent status checks share one answer', async () => {

@@ -3,8 +3,7 @@ import { appendFileSync, readdirSync, readFileSync, truncateSync, writeFileSync 
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { AuditAction, AuditEntry } from '../../../protocol/audit.ts'
-import { AuditTrailOnDisk } from '../../../store/files/audit-trail.ts'
-import { readAuditTrail as readTrail } from '../../../store/files/read-audit-trail.ts'
+import { AuditTrailOnDisk, readAuditTrail as readTrail } from '../../../store/files/audit-trail.ts'
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 

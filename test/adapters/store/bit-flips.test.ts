@@ -6,7 +6,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
-import { realRandom } from '../../../bin/clock.ts'
+import { realRandom } from '../../../bin/process/clock.ts'
 import { DamagedRecord, readOr } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { Run } from '../../../protocol/run.ts'

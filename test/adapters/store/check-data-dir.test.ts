@@ -3,11 +3,11 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
-import { realRandom } from '../../../bin/clock.ts'
+import { realRandom } from '../../../bin/process/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'
 import { DatabaseDamaged, NotADataDir } from '../../../store/errors.ts'
-import { isSealed } from '../../../store/lmdb/checksum.ts'
+import { isSealed } from '../../../store/lmdb/file-sums.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
 import {
   changeRow,

@@ -7,8 +7,8 @@ import type { Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { StoreBroken } from '../../../store/errors.ts'
 import { setAsideEvents } from '../../../store/files/event-file.ts'
-import { crc32, crc32InScript } from '../../../store/lmdb/checksum.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
+import { crc32, crc32InScript } from '../../../store/lmdb/file-sums.ts'
 import { readEvents } from '../../support/event-batches.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { diskFolder } from '../../support/temp-folder.ts'
@@ -58,7 +58,7 @@ test.each([1, 2])('run %i with a flipped bit is named, and the list has the rest
   expect(runs.list({}).map(({ id }) => id)).toEqual([3, 2, 1].filter((each) => each !== n).map(runId))
   expect(() => runs.get(runId(n))).toThrow(DamagedRecord)
   expect(idsOf(store)).toEqual([`run ${runId(n)}`])
-  expect([runs.hasDamaged(`t-${n}`), runs.hasDamaged('t-3')]).toEqual([true, false])
+  expect([runs.damagedOf(`t-${n}`), runs.damagedOf('t-3')]).toEqual([[runId(n)], []])
   expect(runs.count()).toBe(3)
   expect([...store.database.snapshots.all('run')]).toEqual([
     [runId(2), n === 2 ? { damaged: expect.stringContaining(runId(2)) } : sampleSnapshot(2)],

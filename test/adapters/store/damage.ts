@@ -2,7 +2,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import type { Log, Store } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { DAMAGE_CURE } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import { checkDataDir } from '../../../store/check-data-dir.ts'

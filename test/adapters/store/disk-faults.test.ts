@@ -1,7 +1,7 @@
 /** A full or failing disk at every write and every sync: acknowledged data is never missing. */
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
+import { realClock } from '../../../bin/process/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'

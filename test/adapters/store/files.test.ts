@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { RUN_ARTIFACTS_MAX } from '../../../protocol/limits.ts'
 import { ArtifactsOnDisk } from '../../../store/files/artifacts.ts'
 import { makeFolder, replaceFile, sweepDrafts } from '../../../store/files/atomic.ts'

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open as openLmdb } from 'lmdb'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import type { Store } from '../../../core/ports.ts'
 import { DatabaseLost } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'

@@ -1,6 +1,6 @@
 /** Kills a writing process at any instant: acknowledged data is on disk, and the store opens again. */
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'

@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFi
 import { join } from 'node:path'
 import { expect, jest, test } from '@jest/globals'
 import { open } from 'lmdb'
-import { realClock } from '../../../bin/clock.ts'
+import { realClock } from '../../../bin/process/clock.ts'
 import { DamagedRecord } from '../../../core/damage.ts'
 import type { Write } from '../../../core/ports.ts'
 import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors.ts'

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open } from 'lmdb'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { RUN_STATUSES } from '../../../protocol/run.ts'
 import { FORMAT } from '../../../store/lmdb/origin.ts'
 import { actorPart, recordPart } from '../../../store/lmdb/run-rows.ts'

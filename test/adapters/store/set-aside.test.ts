@@ -2,7 +2,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
+import { realClock } from '../../../bin/process/clock.ts'
 import { readOr } from '../../../core/damage.ts'
 import type { Store } from '../../../core/ports.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'

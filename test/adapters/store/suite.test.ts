@@ -1,6 +1,6 @@
 /** Tests of the guarantees that the store on disk and the in-memory store share. */
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import type { ActorSnapshot, ArtifactLookup, Clock, Store, Write } from '../../../core/ports.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'

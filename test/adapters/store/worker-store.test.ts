@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { DataDirInUse, NotADataDir } from '../../../store/errors.ts'
 import { openStore } from '../../../store/store.ts'

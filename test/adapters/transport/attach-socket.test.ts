@@ -2,12 +2,11 @@
 import { expect, test } from '@jest/globals'
 import type { ViewSender } from '../../../core/connection-ports.ts'
 import {
-  ATTACH_BACKLOG_BYTES_MAX,
   ATTACH_DATA_CHARS_MAX,
   ATTACH_FRAME_BYTES_MAX,
-  ATTACH_FRAMES_AT_ONCE,
   ATTACH_INPUT_BYTES_AT_ONCE,
 } from '../../../protocol/limits.ts'
+import { ATTACH_BACKLOG_BYTES_MAX, ATTACH_FRAMES_AT_ONCE } from '../../../transport/sockets/attach.ts'
 import { createRawClient } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'
 import {
@@ -25,7 +24,7 @@ const PATH = '/ws/runs/run-1/attach'
 interface ObservedView {
   readonly runId: string
   readonly link: ViewSender
-  readonly told: string[]
+  readonly received: string[]
   closed: number
 }
 
@@ -39,11 +38,11 @@ async function openServerWithViews(
   const server = await openTestServer(given)
   const views: ObservedView[] = []
   server.hostApi.attachView = (runId, link) => {
-    const view: ObservedView = { runId, link, told: [], closed: 0 }
+    const view: ObservedView = { runId, link, received: [], closed: 0 }
     views.push(view)
     return {
-      onInput: (data) => void view.told.push(`input ${data}`),
-      onResize: (cols, rows) => void view.told.push(`resize ${cols}×${rows}`),
+      onInput: (data) => void view.received.push(`input ${data}`),
+      onResize: (cols, rows) => void view.received.push(`resize ${cols}×${rows}`),
       onClosed: () => {
         view.closed += 1
       },
@@ -66,8 +65,8 @@ test('frames arrive unchanged in both directions', async () => {
   expect(view.runId).toBe('run-1')
   client.send({ type: 'resize', cols: 120, rows: 40 })
   client.send({ type: 'input', data: 'ls\r' })
-  await until('the host has both frames', () => view.told.length === 2)
-  expect(view.told).toEqual(['resize 120×40', 'input ls\r'])
+  await until('the host has both frames', () => view.received.length === 2)
+  expect(view.received).toEqual(['resize 120×40', 'input ls\r'])
   const sent = [
     { type: 'data', data: '\u001b[1mä€😀\u0000' },
     // Every character is below U+0100.
@@ -98,7 +97,7 @@ test('a terminal is attached when the trail has it, with what was typed until th
   expect(views).toEqual([])
   for (const write of writes) write()
   await until('the host has the view', () => views.length === 1)
-  expect(views).toMatchObject([{ told: ['resize 120×40', 'input ls\r'] }])
+  expect(views).toMatchObject([{ received: ['resize 120×40', 'input ls\r'] }])
 })
 
 test('a closed view is reported to the host once', async () => {
@@ -163,7 +162,7 @@ test.each([
   client.sendText(text)
   expect((await client.closed).code).toBe(code)
   expect(client.frames).toEqual([{ type: 'error', message: expect.any(String) }])
-  expect(view.told).toEqual([])
+  expect(view.received).toEqual([])
   expect(view.closed).toBe(1)
 })
 
@@ -174,8 +173,8 @@ test.each([
 ])('a paste as large as a frame may be arrives whole: %s', async (_, data) => {
   const { client, view } = await opened()
   client.send({ type: 'input', data })
-  await until('the host has the frame', () => view.told.length === 1)
-  expect(view.told[0] === `input ${data}`).toBe(true)
+  await until('the host has the frame', () => view.received.length === 1)
+  expect(view.received[0] === `input ${data}`).toBe(true)
 })
 
 test('input above the frame rate closes the socket with a reason', async () => {
@@ -183,7 +182,7 @@ test('input above the frame rate closes the socket with a reason', async () => {
   for (let at = 0; at < ATTACH_FRAMES_AT_ONCE * 2; at++) client.send({ type: 'input', data: 'x' })
   expect((await client.closed).code).toBe(1008)
   expect(client.frames).toEqual([{ type: 'error', message: expect.stringMatching(/^too fast/) }])
-  expect(view.told.length).toBe(ATTACH_FRAMES_AT_ONCE)
+  expect(view.received.length).toBe(ATTACH_FRAMES_AT_ONCE)
 })
 
 test('a long text may be pasted, up to the byte limit', async () => {
@@ -191,7 +190,7 @@ test('a long text may be pasted, up to the byte limit', async () => {
   const data = 'x'.repeat(60_000)
   const atOnce = Math.floor(ATTACH_INPUT_BYTES_AT_ONCE / 61_000)
   for (let at = 0; at < atOnce; at++) client.send({ type: 'input', data })
-  await until('the host has all frames', () => view.told.length === atOnce)
+  await until('the host has all frames', () => view.received.length === atOnce)
   for (let at = 0; at < 2 * atOnce; at++) client.send({ type: 'input', data })
   expect((await client.closed).code).toBe(1008)
 })

@@ -8,7 +8,7 @@ import {
   isLoopbackHost,
   isTrustedOrigin,
   readBearer,
-} from '../../../transport/authentication.ts'
+} from '../../../transport/request-checks.ts'
 
 const hosts: readonly (readonly [string, boolean])[] = [
   ['localhost', true],

@@ -3,15 +3,15 @@ import { describe, expect, test } from '@jest/globals'
 import { fetch } from 'undici'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
-import {
-  DASHBOARD_BACKLOG_BYTES_MAX,
-  DASHBOARD_FRAME_BYTES_MAX,
-  DASHBOARD_FRAMES_PER_10_SECONDS_MAX,
-  DASHBOARD_SOCKETS_MAX,
-  DASHBOARD_SUBSCRIPTIONS_MAX,
-} from '../../../protocol/limits.ts'
+import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
+import {
+  DASHBOARD_FRAME_BYTES_MAX,
+  DASHBOARD_SOCKETS_MAX,
+  DASHBOARD_SUBSCRIPTIONS_MAX,
+} from '../../../transport/sockets/dashboard.ts'
+import { DASHBOARD_FRAMES_PER_10_SECONDS_MAX } from '../../../transport/sockets/dashboard-socket.ts'
 import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
 import { createRawClient } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket, encodeClientFrame } from '../../support/socket-client.ts'

@@ -125,6 +125,7 @@ const routeAt = (path: string, method: string): Route | undefined =>
 /** The status of each route for the id x and without a body. The others answer 400 for the missing body. */
 const WORKS: Readonly<Record<string, number>> = {
   'GET /api/health': 200,
+  'GET /api/status': 200,
   'GET /api/config': 200,
   'GET /api/openapi.json': 200,
   'GET /metrics': 200,
@@ -132,6 +133,8 @@ const WORKS: Readonly<Record<string, number>> = {
   'POST /api/resume': 200,
   'GET /api/tracker/status': 200,
   'GET /api/tickets': 200,
+  'GET /api/tickets/runs': 200,
+  'GET /api/tickets/summary': 200,
   'POST /api/tickets/x/run': 404,
   'GET /api/runs': 200,
   'GET /api/runs/summary': 200,

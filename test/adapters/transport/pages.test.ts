@@ -3,30 +3,25 @@
  *
  * The host behind it is a fake that records what is forwarded and answers as a test says.
  */
-
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
 import { DASHBOARD_PAGE } from '../../../bin/pages/page-kinds.ts'
+import { realClock } from '../../../bin/process/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
+import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
+import { openPageServer, PAGE_SESSION_BYTES_MAX } from '../../../transport/pages/page-server.ts'
 import {
-  DASHBOARD_BACKLOG_BYTES_MAX,
-  PAGE_CODE_SECONDS,
+  type ForwardedReply,
+  type ForwardedRequest,
+  type ForwardedSocketListener,
+  type HostForwarder,
   PAGE_REQUESTS_MAX,
-  PAGE_SESSION_BYTES_MAX,
-  PAGE_SESSIONS_MAX,
   PAGE_SIGN_INS_MAX,
-} from '../../../protocol/limits.ts'
-import type {
-  ForwardedReply,
-  ForwardedRequest,
-  ForwardedSocketListener,
-  HostForwarder,
-} from '../../../transport/pages/host-forwarder.ts'
-import { openPageServer } from '../../../transport/pages/page-server.ts'
-import type { PageServer } from '../../../transport/pages/page-server-options.ts'
+  type PageServer,
+} from '../../../transport/pages/page-server-options.ts'
+import { PAGE_CODE_SECONDS, PAGE_SESSIONS_MAX } from '../../../transport/pages/page-sessions.ts'
 import { askForBytes } from '../../support/ask-for-bytes.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import { connectRawSocket, connectSocket } from '../../support/socket-client.ts'
@@ -333,6 +328,16 @@ describe('a request', () => {
         403,
       ])
     expect(host.requests).toEqual([])
+  })
+
+  test('of a link on another port of this machine gets the first document and nothing else', async () => {
+    const headers = ['Sec-Fetch-Site: same-site', 'Sec-Fetch-Dest: document', `Cookie: ${await signIn()}`]
+    const statusOf = async (path: string, method = 'GET', more: readonly string[] = []) =>
+      (await ask(path, { method, headers: [...headers, ...more] })).status
+    expect(await statusOf('/?actor=run%2F1')).toBe(200)
+    expect(await statusOf('/api/runs')).toBe(403)
+    expect(await statusOf('/', 'POST')).toBe(403)
+    expect(await statusOf('/', 'GET', [`Origin: http://127.0.0.1:${server.port + 1}`])).toBe(403)
   })
 
   test.each([

@@ -6,7 +6,7 @@ import { yes } from '../../../core/result.ts'
 import { RUNS_SKIPPED_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { startTurnMeter } from '../../support/cpu-time.ts'
-import { fakeRun } from '../../support/fake-host-api.ts'
+import { fakeRun, fakeTicket } from '../../support/fake-host-api.ts'
 import { openTestServer, type TestServer, TOKEN } from '../../support/test-resources.ts'
 
 const idOf = (number: number): string => `run-${String(number).padStart(6, '0')}`
@@ -118,14 +118,16 @@ test('pages of a search and of a sorted list lead on to every run, once', async 
   }
 })
 
-test('the last sorted page that may be asked for leads to no other', async () => {
+test('the page behind the last sorted one that may be asked for is refused, and not taken for the end', async () => {
   const server = await openTestServer()
   const runs = Array.from({ length: RUNS_SKIPPED_MAX + 30 }, (_, at) => fakeRun(idOf(at), 'completed'))
   server.hostApi.runs = () => yes({ runs, more: false })
   const linkOf = async (skip: number) =>
     (await ask(server, `?sort=oldest&limit=10&skip=${skip}`)).headers.get('link')
   expect(await linkOf(RUNS_SKIPPED_MAX - 10)).toContain(`skip=${RUNS_SKIPPED_MAX}`)
-  expect(await linkOf(RUNS_SKIPPED_MAX)).toBeNull()
+  expect(await linkOf(RUNS_SKIPPED_MAX)).toContain(`skip=${RUNS_SKIPPED_MAX + 10}`)
+  const refused = await ask(server, `?sort=oldest&limit=10&skip=${RUNS_SKIPPED_MAX + 10}`)
+  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('/query/skip')])
 })
 
 test('a sorted page makes texts of its own runs only', async () => {
@@ -180,6 +182,76 @@ test('a summary counts what a query finds, and names what all runs differ in', a
   })
 })
 
+const summaryOf = async (server: TestServer, query = '') => (await ask(server, `/summary${query}`)).json()
+
+test('a summary reads all runs once, and then follows those that change', async () => {
+  const server = await openTestServer()
+  const { hostApi } = server
+  addDays(server, 400)
+  const query = '?repo=api&status=failed'
+  expect(await summaryOf(server, query)).toMatchObject({ count: 200, failures: [{ count: 200 }] })
+  const read = hostApi.runQueries.length
+  const push = (id: string, more: Partial<Run>): void => {
+    const run = { ...(hostApi.runsById.get(id) ?? fakeRun(id)), ...more }
+    hostApi.runsById.set(id, run)
+    hostApi.push({ type: 'run-updated', run })
+  }
+  push(idOf(1), { status: 'completed' })
+  push(idOf(3), { error: 'something else' })
+  push(idOf(401), {
+    status: 'failed',
+    error: 'something else',
+    ticket: { ...fakeTicket('ENG-9'), repo: 'api' },
+  })
+  const changed = await summaryOf(server, query)
+  expect(changed).toMatchObject({
+    count: 200,
+    failures: [{ count: 198 }, { error: 'something else', count: 2 }],
+  })
+  expect(hostApi.runQueries).toHaveLength(read)
+  const config = { ...hostApi.config() }
+  hostApi.config = () => config
+  expect(await summaryOf(server, query)).toEqual(changed)
+  expect(hostApi.runQueries.length).toBeGreaterThan(read)
+})
+
+test('equal questions at once are one reading, which a push meanwhile does not spoil', async () => {
+  const server = await openTestServer()
+  addRuns(server, 400)
+  const { runs } = server.hostApi
+  const ended = fakeRun(idOf(1), 'completed')
+  server.hostApi.runs = (query) => {
+    // The run is read as it was before it ended.
+    if (query.before === idOf(101)) server.hostApi.push({ type: 'run-updated', run: ended })
+    return runs(query)
+  }
+  const counts = await Promise.all([1, 2, 3].map(() => summaryOf(server, '?status=completed')))
+  expect(counts).toMatchObject([{ count: 201 }, { count: 201 }, { count: 201 }])
+  expect(server.hostApi.runQueries).toHaveLength(8)
+})
+
+test.each(['/summary', '?q=nothing&limit=9', '?sort=cost&limit=9'])(
+  'nothing more is read for a client that has gone: %s',
+  async (query) => {
+    const server = await openTestServer()
+    addRuns(server, 5_000)
+    const { runs } = server.hostApi
+    const controller = new AbortController()
+    let read = 0
+    server.hostApi.runs = (asked) => {
+      read += 1
+      if (read === 10) controller.abort()
+      return runs(asked)
+    }
+    const { signal } = controller
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    await expect(fetch(`${server.url}/api/runs${query}`, { headers, signal })).rejects.toThrow()
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(read).toBeLessThan(60)
+    if (query === '/summary') expect(await summaryOf(server)).toMatchObject({ count: 5_000 })
+  },
+)
+
 test('a list that breaks off does not look complete', async () => {
   const server = await openTestServer()
   addRuns(server, 500)
@@ -213,3 +285,18 @@ async function sizeOf({ url }: TestServer): Promise<number> {
   for await (const chunk of reply.body ?? []) size += chunk.length
   return size
 }
+
+test.each(['?', '?limit=2&', '?limit=2&sort=oldest&', '?limit=2&q=lamp&', '?q=lamp&'])(
+  'runs of %s come without the descriptions of their tickets when these are omitted',
+  async (query) => {
+    const server = await openTestServer()
+    addRuns(server, 120)
+    for (const [id, run] of server.hostApi.runsById)
+      server.hostApi.runsById.set(id, { ...run, ticket: { ...run.ticket, description: 'A long text.' } })
+    const whole = await list(server, query)
+    const { runs, reply } = await list(server, `${query}omit=description`)
+    expect(runs).toEqual(whole.runs.map((run) => ({ ...run, ticket: { ...run.ticket, description: '' } })))
+    expect(whole.runs[0]?.ticket.description).toBe('A long text.')
+    if (query.includes('limit')) expect(reply.headers.get('link')).toContain('omit=description')
+  },
+)

@@ -1,8 +1,8 @@
 /** The trail of actions at the listeners: what is recorded, before the answer, and what never is. */
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
+import { TRAIL_KEYS_MAX } from '../../../core/audit-paths.ts'
 import { type AuditAction, SOURCE_HEADER } from '../../../protocol/audit.ts'
-import { TRAIL_KEYS_MAX } from '../../../protocol/limits.ts'
 import { CREDENTIAL, fakeRun, WORKER_ID } from '../../support/fake-host-api.ts'
 import { connectSocket } from '../../support/socket-client.ts'
 import { openTestServer, TOKEN } from '../../support/test-resources.ts'

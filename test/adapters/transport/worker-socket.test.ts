@@ -2,13 +2,9 @@
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
-import {
-  WORKER_BACKLOG_BYTES_MAX,
-  WORKER_FRAME_BYTES_MAX,
-  WORKER_UNREGISTERED_FRAME_BYTES_MAX,
-} from '../../../protocol/limits.ts'
+import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
-import { formatAddress } from '../../../transport/sockets/worker-socket.ts'
+import { formatAddress, WORKER_BACKLOG_BYTES_MAX } from '../../../transport/sockets/worker.ts'
 import { CREDENTIAL, type FakeWorkerReceiver, WORKER_ID } from '../../support/fake-host-api.ts'
 import { createRawClient, type RawReply } from '../../support/raw-client.ts'
 import {

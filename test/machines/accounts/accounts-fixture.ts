@@ -1,6 +1,8 @@
 /** AccountManager on a manual clock, with its real actor kinds; a test decides when the providers answer. */
-import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
-import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
+
+import { deviceFlowKind } from '../../../actors/accounts/device-flow.machine.ts'
+import { type AccountEffect, AccountManager } from '../../../actors/accounts/module.ts'
+import { oauthRedirectKind } from '../../../actors/accounts/oauth-redirect.machine.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import type {
   Accounts,
@@ -62,6 +64,7 @@ export class FakeAccountProviders {
 
   readonly bucket: Bucket = {
     status: () => this.#ask('bucket status', undefined),
+    check: (token) => this.#ask('check bucket', undefined, token),
     login: () => this.#ask('login', undefined),
     upload: () => this.#ask('upload', undefined),
     stop: () => {},
@@ -129,7 +132,7 @@ export function createAccountsBench(stored: unknown = {}) {
     database: createMemoryStore({ clock }).database,
     log,
     meters: noMeters,
-    kinds: accountKinds,
+    kinds: [deviceFlowKind, oauthRedirectKind],
     runEffect: (effect) => manager.runEffect(effect as AccountEffect),
     onFatal: (reason) => {
       throw new Error(reason)

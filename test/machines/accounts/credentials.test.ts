@@ -92,6 +92,17 @@ describe('each credential is checked with its provider', () => {
     })
   })
 
+  test('a token for the bucket is checked there, kept, and taken away by an empty one', async () => {
+    const b = createAccountsBench({ storage: { bucket: 'shots' } })
+    const answer = b.manager.changeCredentials({ storageToken: 'cf-token' })
+    await b.clock.settle()
+    expect((await b.providers.answer('check bucket', yes('Dev'))).order).toBe('cf-token')
+    expect(await answer).toMatchObject({ value: { results: { storage: { ok: true, detail: 'Dev' } } } })
+    expect(b.stored()).toEqual({ storage: { bucket: 'shots', token: 'cf-token' } })
+    await b.manager.changeCredentials({ storageToken: '' })
+    expect(b.stored()).toEqual({ storage: { bucket: 'shots' } })
+  })
+
   test('a setup token given as an API key is saved as an OAuth token', async () => {
     const b = createAccountsBench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
     const answer = b.manager.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })

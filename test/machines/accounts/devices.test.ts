@@ -182,10 +182,10 @@ test.each(['', 'with space', 'line\nend', '***'])(
 describe('starting a second flow', () => {
   test('replaces the earlier flow, whose polls are referred to the newest code', async () => {
     const b = await startFlow()
-    const { polled: waiting } = await pollDuringRequest(b)
+    const { polled } = await pollDuringRequest(b)
     const again = b.manager.connect('codehost')
     await b.clock.settle()
-    expect(await waiting).toMatchObject({ status: 'error', detail: expect.stringContaining('newer') })
+    expect(await polled).toMatchObject({ status: 'error', detail: expect.stringContaining('newer') })
     await b.providers.answer('start device', yes({ ...DEVICE_START, userCode: 'WXYZ-9' }))
     expect(await again).toMatchObject({ value: { userCode: 'WXYZ-9' } })
     // The reply for the earlier flow is ignored.

@@ -1,11 +1,14 @@
 /** Connecting the tracker through its consent page, with every honest and forged callback. */
 import { describe, expect, test } from '@jest/globals'
 import { type CallbackPage, createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
-import { CONNECT_AGAIN } from '../../../actors/accounts/oauth-redirect-effects.ts'
+import {
+  CONNECT_AGAIN,
+  REDIRECT_FLOW_MS_MAX,
+  REDIRECT_FLOWS_MAX,
+} from '../../../actors/accounts/oauth-redirects.ts'
 import type { TokenPair } from '../../../core/provider-ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
-import { REDIRECT_FLOW_MS_MAX, REDIRECT_FLOWS_MAX } from '../../../protocol/limits.ts'
 import { type AccountsBench, createAccountsBench } from './accounts-fixture.ts'
 
 const PAIR: TokenPair = {

@@ -1,9 +1,8 @@
 /** Tests of when the list of what needs a person is pushed to dashboards. */
 import { expect, test } from '@jest/globals'
-import { AttentionBroadcast } from '../../../actors/attention/attention-broadcast.ts'
+import { ATTENTION_PUSH_MS, AttentionBroadcast } from '../../../actors/attention/attention-broadcast.ts'
 import { DashboardBroadcast } from '../../../actors/dashboard/dashboard-broadcast.ts'
 import { configDefaults } from '../../../protocol/config.ts'
-import { ATTENTION_PUSH_MS } from '../../../protocol/limits.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 

@@ -1,7 +1,7 @@
 /** Tests of the ended runs that may need a person: the newest of each ticket, and not too many. */
 import { expect, test } from '@jest/globals'
-import { EndedRuns } from '../../../actors/attention/ended-runs.ts'
 import { KnownTroubles } from '../../../actors/attention/known-troubles.ts'
+import { EndedRuns } from '../../../actors/attention/module.ts'
 import { ATTENTION_RUNS_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'

@@ -1,6 +1,7 @@
 /** The look for agents: the daemon reports a change at once, and a probe that hangs stops nothing. */
 import { expect, test } from '@jest/globals'
-import { AGENT_PROBE_MS, AGENT_PROBE_MS_MAX } from '../../../protocol/limits.ts'
+import { AGENT_PROBE_MS } from '../../../actors/daemon/agent-probe.module.ts'
+import { AGENT_PROBE_MS_MAX } from '../../../protocol/limits.ts'
 import type { WorkerAgents } from '../../../protocol/worker.ts'
 import { DaemonConversation, ManualPromise } from './daemon-conversation.ts'
 

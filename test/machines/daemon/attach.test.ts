@@ -270,17 +270,17 @@ describe('output', () => {
     let drawn = () => {}
     const conversation = await online({
       makeScreen: () => {
-        let picture = ''
+        let printed = ''
         return {
           write: (data) =>
             new Promise((resolve) => {
               drawn = () => {
-                picture += data
+                printed += data
                 resolve()
               }
             }),
           resize: () => {},
-          serialize: () => `[${picture}]`,
+          serialize: () => `[${printed}]`,
           close: () => {},
         }
       },
@@ -297,12 +297,12 @@ describe('output', () => {
   })
 
   test('is not serialized repeatedly while the backlog is full', async () => {
-    let pictures = 0
+    let serializations = 0
     const conversation = await online({
       makeScreen: () => ({
         write: async () => {},
         resize: () => {},
-        serialize: () => `${++pictures}`,
+        serialize: () => `${++serializations}`,
         close: () => {},
       }),
     })
@@ -310,10 +310,10 @@ describe('output', () => {
     conversation.backlog = 300_000
     await conversation.openView('s-1', 'run-1')
     await conversation.clock.advance(1_000)
-    expect(pictures).toBe(0)
+    expect(serializations).toBe(0)
     conversation.backlog = 0
     await conversation.clock.advance(10)
-    expect(pictures).toBe(1)
+    expect(serializations).toBe(1)
   })
 
   test('rings the bell when an endless paste is dropped', async () => {

@@ -1,10 +1,11 @@
 /** Transcripts of a worker daemon and its host: the frames, and what the worker does meanwhile. */
 import { describe, expect, test } from '@jest/globals'
-import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
+import { LAST_PUBLISH_MS_MAX } from '../../../actors/daemon/executions.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { daemonEndedError } from '../../../core/run/interruption.ts'
-import { LAST_PUBLISH_MS_MAX, LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
+import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import { StoreClosed } from '../../../store/errors.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, DaemonConversation, jobOf, ManualPromise, SECRET } from './daemon-conversation.ts'
@@ -60,10 +61,10 @@ describe('a run', () => {
 
   test('reports its pull request at once, and only once', async () => {
     const conversation = await working()
-    const { reportProgress: progressed } = conversation.executor.execution('ls-1')
-    progressed({ branch: 'b', pushed: 'c0ffee' })
-    progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
-    progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
+    const { reportProgress } = conversation.executor.execution('ls-1')
+    reportProgress({ branch: 'b', pushed: 'c0ffee' })
+    reportProgress({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
+    reportProgress({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
     await conversation.clock.settle()
     expect(conversation.transcript()).toEqual([
       '→ run-patch #2 {"prUrl":"https://code.example/o/web/pull/1","prState":"open"}',
@@ -273,6 +274,31 @@ describe('a lease', () => {
     expect(conversation.transcript()).toContain('discard run-1')
   })
 
+  test('that was abandoned leaves its sandbox until its costs are on disk', async () => {
+    const conversation = await working()
+    conversation.executor.execution('ls-1').leavesNothing = true
+    conversation.disk.fill()
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    await conversation.clock.advance(5 * 60_000)
+    expect(conversation.transcript()).not.toContain('discard run-1')
+    expect(conversation.daemon.status().executions).toEqual([])
+    conversation.disk.drain()
+    await conversation.clock.settle()
+    expect(conversation.transcript()).toContain('discard run-1')
+  })
+
+  test('that was abandoned for a newer lease leaves its sandbox to the newer execution', async () => {
+    const conversation = await working()
+    const older = conversation.executor.execution('ls-1')
+    older.leavesNothing = true
+    await conversation.dispatch('ls-2', 'run-1')
+    await conversation.endPreparation('ls-2')
+    await conversation.clock.advance(5 * 60_000)
+    const transcript = conversation.transcript()
+    expect(transcript).toContain('run agent ls-2')
+    expect(transcript).not.toContain('discard run-1')
+  })
+
   test('that is lost is stopped even with a full disk', async () => {
     const conversation = await working()
     conversation.disk.fill()
@@ -368,13 +394,13 @@ describe('a connection', () => {
     await conversation.openConnection()
     const at = conversation.clock.monotonic()
     const dialled: number[] = []
-    for (let wire = conversation.connection; dialled.length < 7; ) {
+    for (let connection = conversation.connection; dialled.length < 7; ) {
       await conversation.clock.advance(100)
-      if (conversation.connection === wire) continue
+      if (conversation.connection === connection) continue
       dialled.push(Math.round((conversation.clock.monotonic() - at) / 1_000))
-      wire = conversation.connection
+      connection = conversation.connection
       await conversation.loseConnection('refused')
-      wire = undefined
+      connection = undefined
     }
     expect(dialled).toEqual([31, 32, 34, 38, 45, 53, 60])
   })
@@ -675,6 +701,33 @@ describe('a daemon that is killed', () => {
     expect(conversation.transcript()).toContain('discard run-1')
   })
 
+  test.each([
+    ['a full disk', 'preparing', { status: 'failed', begun: false }],
+    ['a full disk', 'running', { status: 'failed', error: daemonEndedError('running') }],
+    ['a slow recovery', 'running', { status: 'failed', error: daemonEndedError('running') }],
+  ])(
+    'claims its run during %s and an hour without a host, and reports it (%s)',
+    async (why, phase, outcome) => {
+      const conversation = await online()
+      await conversation.dispatch('ls-1')
+      if (phase === 'running') await conversation.endPreparation('ls-1')
+      const recovery = new ManualPromise<void>()
+      if (why === 'a slow recovery') conversation.executor.pendingRecovery = recovery
+      else conversation.disk.fill()
+      await conversation.restart()
+      await conversation.register({ 'ls-1': 0 })
+      await conversation.loseConnection()
+      await conversation.clock.advance(3_600_000)
+      await conversation.register({ 'ls-1': 0 })
+      const registration = conversation.frames.findLast(({ type }) => type === 'register')
+      expect(registration).toMatchObject({ activeLeases: [{ id: 'ls-1' }] })
+      recovery.resolve()
+      conversation.disk.drain()
+      await conversation.clock.settle()
+      expect(conversation.frames.at(-1)).toMatchObject({ type: 'run-complete', outcome })
+    },
+  )
+
   test('retains its sandbox for the hours of its job', async () => {
     const conversation = await online()
     await conversation.dispatch('ls-1', 'run-1', jobOf('run-1', { retentionHours: 7 }))
@@ -906,10 +959,12 @@ describe('the end', () => {
     await conversation.hostSends({ type: 'run-complete-ack', leaseId: 'ls-1' })
     expectRecorded(conversation.transcript())
     expect(conversation.ends).toEqual([{ is: 'stopped', detail: 'its only run is over' }])
-    const told = conversation.frames.flatMap((frame) => ('capabilities' in frame ? [frame.capabilities] : []))
-    expect(told[0]).toMatchObject({ once: true, maxConcurrency: 1 })
-    expect(told[0]).not.toHaveProperty('ending')
-    expect(told[1]).toMatchObject({ once: true, ending: true })
+    const capabilities = conversation.frames.flatMap((frame) =>
+      'capabilities' in frame ? [frame.capabilities] : [],
+    )
+    expect(capabilities[0]).toMatchObject({ once: true, maxConcurrency: 1 })
+    expect(capabilities[0]).not.toHaveProperty('ending')
+    expect(capabilities[1]).toMatchObject({ once: true, ending: true })
   })
 
   test('a worker that takes one run waits an hour for its acknowledgement, and reports after its next start', async () => {
@@ -1099,6 +1154,50 @@ describe('the end', () => {
     expectRecorded(conversation.transcript())
   })
 
+  test('a sandbox stays when its execution outlives the daemon: what it has spent is read there again', async () => {
+    const conversation = await working()
+    conversation.executor.execution('ls-1').endsWhenStopped = false
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    await conversation.hostSends({ type: 'discard', runId: 'run-1' })
+    conversation.daemon.stopNow()
+    await conversation.clock.advance(10_000)
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+    await conversation.endAgent('ls-1', { verdict: 'stopped' })
+    await conversation.endFinish('ls-1')
+    expect(conversation.transcript()).not.toContain('discard run-1')
+    await conversation.restart()
+    await conversation.register()
+    await conversation.hostSends({ type: 'discard', runId: 'run-1' })
+    expect(conversation.transcript().filter((line) => line.endsWith(' run-1'))).toEqual([
+      'recover run-1',
+      'discard run-1',
+    ])
+  })
+
+  test('a search for room on the disk that outlives the daemon leaves every sandbox', async () => {
+    const conversation = await online()
+    let isProtected: (runId: string) => boolean = () => false
+    conversation.executor.reclaim = async (protects) => {
+      isProtected = protects
+      return []
+    }
+    await conversation.clock.advance(5 * 60_000)
+    expect(isProtected('run-1')).toBe(false)
+    conversation.daemon.stopNow()
+    await conversation.clock.settle()
+    expect(conversation.ends.map(({ is }) => is)).toEqual(['stopped'])
+    expect(isProtected('run-1')).toBe(true)
+  })
+
+  test('a worker that takes one run discards what is left of a lost execution before it ends', async () => {
+    const conversation = await working({ once: true, concurrency: 1 })
+    conversation.executor.execution('ls-1').leavesNothing = true
+    await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    const transcript = conversation.transcript()
+    expect(transcript).toContain('discard run-1')
+    expect(transcript.at(-1)).toBe('ends: stopped (its only run is over)')
+  })
+
   test('an immediate stop does not wait for ever for processes that cannot be killed', async () => {
     const conversation = await working()
     conversation.executor.execution('ls-1').endsWhenStopped = false
@@ -1276,6 +1375,24 @@ test('a wait for a host that acknowledges nothing lasts half a minute, even when
     await conversation.clock.advance(1_000)
     await conversation.hostSends({ type: 'heartbeat-ack', state: 'active', echo: 1 })
   }
+  expect(hasCapacity).toBe(true)
+})
+
+test('a wait for a host that acknowledges nothing ends when the lease is lost', async () => {
+  const conversation = await working()
+  conversation.executor.execution('ls-1').endsWhenStopped = false
+  await conversation.acknowledge({ 'ls-1': 1 })
+  for (let n = 0; n < 50; n++) await conversation.printLog('ls-1', 'x'.repeat(200_000))
+  let hasCapacity = false
+  void conversation.executor
+    .execution('ls-1')
+    .reporter.waitForCapacity()
+    .then(() => {
+      hasCapacity = true
+    })
+  await conversation.clock.settle()
+  expect(hasCapacity).toBe(false)
+  await conversation.hostSends({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
   expect(hasCapacity).toBe(true)
 })
 

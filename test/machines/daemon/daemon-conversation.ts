@@ -4,7 +4,7 @@
  */
 
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
 import { HostClock } from '../../../actors/daemon/host-clock.ts'
 import type {
   AgentOutcome,
@@ -87,6 +87,7 @@ export class ManualExecution implements Execution {
   readonly exited = new ManualPromise<void>()
   /** The execution ends when it is stopped. */
   endsWhenStopped = true
+  leavesNothing = false
   readonly #note: (line: string) => void
 
   constructor(
@@ -375,18 +376,18 @@ export class DaemonConversation {
   // ---- connection --------------------------------------------------------------------------------------------------
 
   #dial(listener: ConnectionListener, proof: WorkerAuth): DialledConnection {
-    const wire: ManualConnection = { number: ++this.#connectionCount, listener, proof, isOpen: true }
-    this.connection = wire
-    const leash = this.#clock
+    const connection: ManualConnection = { number: ++this.#connectionCount, listener, proof, isOpen: true }
+    this.connection = connection
+    const clock = this.#clock
     if (!this.hiddenFrames.includes('dial')) this.note('dials')
     return {
       send: (text) => {
-        if (leash.isAlive && wire.isOpen) this.#onWorkerText(text)
+        if (clock.isAlive && connection.isOpen) this.#onWorkerText(text)
       },
       backlogBytes: () => this.backlog,
       close: () => {
-        if (!wire.isOpen) return
-        wire.isOpen = false
+        if (!connection.isOpen) return
+        connection.isOpen = false
         if (!this.hiddenFrames.includes('dial')) this.note('hangs up')
       },
     }
@@ -424,10 +425,10 @@ export class DaemonConversation {
   }
 
   async loseConnection(reason = 'the network is gone'): Promise<void> {
-    const { connection: wire } = this
+    const { connection } = this
     this.connection = undefined
-    if (wire !== undefined) wire.isOpen = false
-    wire?.listener.onClose(reason)
+    if (connection !== undefined) connection.isOpen = false
+    connection?.listener.onClose(reason)
     await this.clock.settle()
   }
 

@@ -1,8 +1,8 @@
 /** Trails of the daemon machine. */
+
 import { type DaemonEvent, daemonMachine } from '../../../actors/daemon/daemon.machine.ts'
-import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import type { DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
+import { inEach, LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const drain: DaemonEvent = { type: 'drain requested' }
 const handBack: DaemonEvent = { type: 'hand back requested' }
@@ -20,145 +20,40 @@ const connectionEnded = (is: DaemonEnd['is']): DaemonEvent => ({
 const revoked = connectionEnded('revoked')
 const misunderstood = connectionEnded('protocol')
 
-const places: readonly (readonly [name: string, eventsBefore: readonly DaemonEvent[]])[] = [
-  ['serving', []],
-  ['draining', [drain]],
-  ['reporting', [drain, unacknowledged]],
-  ['handing back', [drain, late]],
-  ['finishing', [begun]],
-  ['reporting its only run', [begun, unacknowledged]],
-]
+const places: Readonly<Record<string, readonly DaemonEvent[]>> = {
+  serving: [],
+  draining: [drain],
+  reporting: [drain, unacknowledged],
+  'handing back': [drain, late],
+  finishing: [begun],
+  'reporting its only run': [begun, unacknowledged],
+}
+const { reporting: _, 'handing back': __, ...handBackPlaces } = places
 
-const HAND_BACK_PLACES = new Set(['serving', 'draining', 'finishing', 'reporting its only run'])
-
-const stories: readonly Story<DaemonEvent>[] = [
-  {
-    title: 'a drain without runs',
-    input: {},
-    events: [drain, nothing, flushed],
-  },
-  {
-    title: 'one run that is acknowledged later than it is done',
-    input: {},
-    events: [begun, unacknowledged, nothing, flushed],
-  },
-  {
-    title: 'one run that is not acknowledged',
-    input: {},
-    events: [begun, unacknowledged, late, flushed],
-  },
-  {
-    title: 'one run that is acknowledged at once',
-    input: {},
-    events: [begun, nothing, flushed],
-  },
-  {
-    title: 'one run that is done when the end is requested',
-    input: {},
-    events: [begun, unacknowledged, drain, nothing, flushed],
-  },
-  {
-    title: 'one run and a request to end',
-    input: {},
-    events: [begun, drain, unacknowledged, late, flushed],
-  },
-  {
-    title: 'no work for long',
-    input: {},
-    events: [{ type: 'idle for long' }, nothing, flushed],
-  },
-  {
-    title: 'a drain that waits for acknowledgements',
-    input: {},
-    events: [drain, unacknowledged, nothing, flushed],
-  },
-  {
-    title: 'a drain whose host does not come back',
-    input: {},
-    events: [drain, unacknowledged, late, late],
-  },
-  {
-    title: 'a drain that takes too long',
-    input: {},
-    events: [drain, late, unacknowledged, flushed],
-  },
-  {
-    title: 'a drain that takes too long with processes that cannot be killed',
-    input: {},
-    events: [drain, late, late, late, late],
-  },
-  ...places
-    .filter(([name]) => HAND_BACK_PLACES.has(name))
-    .map(
-      ([name, eventsBefore]): Story<DaemonEvent> => ({
-        title: `everything handed back while ${name}`,
-        input: {},
-        events: [...eventsBefore, handBack],
-        onlyLastLine: true,
-      }),
-    ),
-  {
-    title: 'a hand back with only unacknowledged completions',
-    input: {},
-    events: [drain, unacknowledged, handBack],
-    onlyLastLine: true,
-  },
-  {
-    title: 'replaced by another daemon',
-    input: {},
-    events: [connectionEnded('replaced'), nothing, flushed],
-  },
-  ...places.flatMap(([name, eventsBefore]): Story<DaemonEvent>[] => [
-    {
-      title: `stopped while ${name}`,
-      input: {},
-      events: [...eventsBefore, stop],
-      onlyLastLine: true,
-    },
-    {
-      title: `fatal error while ${name}`,
-      input: {},
-      events: [...eventsBefore, broken],
-      onlyLastLine: true,
-    },
-    {
-      title: `revoked while ${name}`,
-      input: {},
-      events: [...eventsBefore, revoked],
-      onlyLastLine: true,
-    },
-    {
-      title: `rejected protocol while ${name}`,
-      input: {},
-      events: [...eventsBefore, misunderstood],
-      onlyLastLine: true,
-    },
+trailTests<DaemonEvent>(daemonMachine, {}, [
+  ['a drain without runs', [drain, nothing, flushed]],
+  ['one run that is acknowledged later than it is done', [begun, unacknowledged, nothing, flushed]],
+  ['one run that is not acknowledged', [begun, unacknowledged, late, flushed]],
+  ['one run that is acknowledged at once', [begun, nothing, flushed]],
+  ['one run that is done when the end is requested', [begun, unacknowledged, drain, nothing, flushed]],
+  ['one run and a request to end', [begun, drain, unacknowledged, late, flushed]],
+  ['no work for long', [{ type: 'idle for long' }, nothing, flushed]],
+  ['a drain that waits for acknowledgements', [drain, unacknowledged, nothing, flushed]],
+  ['a drain whose host does not come back', [drain, unacknowledged, late, late]],
+  ['a drain that takes too long', [drain, late, unacknowledged, flushed]],
+  ['a drain that takes too long with processes that cannot be killed', [drain, late, late, late, late]],
+  ...inEach(handBackPlaces, [['everything handed back', [handBack], LAST_LINE]]),
+  ['a hand back with only unacknowledged completions', [drain, unacknowledged, handBack], LAST_LINE],
+  ['replaced by another daemon', [connectionEnded('replaced'), nothing, flushed]],
+  ...inEach(places, [
+    ['stopped', [stop], LAST_LINE],
+    ['fatal error', [broken], LAST_LINE],
+    ['revoked', [revoked], LAST_LINE],
+    ['rejected protocol', [misunderstood], LAST_LINE],
   ]),
-  {
-    title: 'revoked, and the executions end',
-    input: {},
-    events: [revoked, nothing, flushed],
-  },
-  {
-    title: 'revoked, and the executions do not end',
-    input: {},
-    events: [revoked, late],
-  },
-  {
-    title: 'revoked, and then stopped',
-    input: {},
-    events: [revoked, stop],
-  },
-  {
-    title: 'revoked, and then a fatal error',
-    input: {},
-    events: [revoked, broken],
-  },
-  {
-    title: 'fatal errors while stopping',
-    input: {},
-    events: [stop, broken, nothing, broken],
-  },
-]
-
-testTrails(daemonMachine, stories)
+  ['revoked, and the executions end', [revoked, nothing, flushed]],
+  ['revoked, and the executions do not end', [revoked, late]],
+  ['revoked, and then stopped', [revoked, stop]],
+  ['revoked, and then a fatal error', [revoked, broken]],
+  ['fatal errors while stopping', [stop, broken, nothing, broken]],
+])

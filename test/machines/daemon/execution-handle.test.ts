@@ -18,7 +18,6 @@ test('a cancelled execution receives the kill, and of the loss of its lease', ()
   const handle = new ExecutionHandle('ls-1', execution, {
     clock: new ManualClock(),
     log: createRecordingLog(),
-    whenStored: async () => {},
     onPrepared: () => {},
     onPrepareFailed: () => {},
     onAgentEnded: () => {},

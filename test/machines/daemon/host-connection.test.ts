@@ -3,8 +3,7 @@ import {
   type HostConnectionEvent,
   hostConnectionMachine,
 } from '../../../actors/daemon/host-connection.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { inEach, LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const go: HostConnectionEvent = { type: 'connect requested' }
 const opened: HostConnectionEvent = { type: 'opened' }
@@ -19,79 +18,28 @@ const refused: HostConnectionEvent = {
 }
 const hangUp: HostConnectionEvent = { type: 'disconnect requested' }
 
-const places: readonly (readonly [name: string, eventsBefore: readonly HostConnectionEvent[]])[] = [
-  ['dialling', [go]],
-  ['registering', [go, opened]],
-  ['online', [go, opened, welcomed]],
-]
+const places: Readonly<Record<string, readonly HostConnectionEvent[]>> = {
+  dialling: [go],
+  registering: [go, opened],
+  online: [go, opened, welcomed],
+}
 
-const stories: readonly Story<HostConnectionEvent>[] = [
-  {
-    title: 'online again after a lost connection',
-    input: {},
-    events: [go, opened, welcomed, lost, over, opened, welcomed],
-  },
-  {
-    title: 'rejected until an update, and tried again later',
-    input: {},
-    events: [go, opened, welcomed, putOff, over],
-  },
-  {
-    title: 'registered with a host of an earlier version at the second attempt',
-    input: {},
-    events: [go, opened, formRefused, opened, welcomed],
-  },
-  ...places.flatMap(([name, eventsBefore]): Story<HostConnectionEvent>[] => [
-    {
-      title: `lost while ${name}`,
-      input: {},
-      events: [...eventsBefore, lost],
-      onlyLastLine: true,
-    },
-    {
-      title: `update needed while ${name}`,
-      input: {},
-      events: [...eventsBefore, putOff],
-      onlyLastLine: true,
-    },
-    {
-      title: `refused for good while ${name}`,
-      input: {},
-      events: [...eventsBefore, refused],
-      onlyLastLine: true,
-    },
-    {
-      title: `disconnected while ${name}`,
-      input: {},
-      events: [...eventsBefore, hangUp],
-      onlyLastLine: true,
-    },
+trailTests<HostConnectionEvent>(hostConnectionMachine, {}, [
+  ['online again after a lost connection', [go, opened, welcomed, lost, over, opened, welcomed]],
+  ['rejected until an update, and tried again later', [go, opened, welcomed, putOff, over]],
+  [
+    'registered with a host of an earlier version at the second attempt',
+    [go, opened, formRefused, opened, welcomed],
+  ],
+  ...inEach(places, [
+    ['lost', [lost], LAST_LINE],
+    ['update needed', [putOff], LAST_LINE],
+    ['refused for good', [refused], LAST_LINE],
+    ['disconnected', [hangUp], LAST_LINE],
   ]),
-  {
-    title: 'disconnected before connecting',
-    input: {},
-    events: [hangUp],
-  },
-  {
-    title: 'disconnected while waiting',
-    input: {},
-    events: [go, lost, hangUp],
-  },
-  {
-    title: 'refused for good while waiting',
-    input: {},
-    events: [go, lost, refused],
-  },
-  {
-    title: 'disconnected while waiting for an update',
-    input: {},
-    events: [go, putOff, hangUp],
-  },
-  {
-    title: 'refused for good while waiting for an update',
-    input: {},
-    events: [go, putOff, refused],
-  },
-]
-
-testTrails(hostConnectionMachine, stories)
+  ['disconnected before connecting', [hangUp]],
+  ['disconnected while waiting', [go, lost, hangUp]],
+  ['refused for good while waiting', [go, lost, refused]],
+  ['disconnected while waiting for an update', [go, putOff, hangUp]],
+  ['refused for good while waiting for an update', [go, putOff, refused]],
+])

@@ -7,7 +7,7 @@
 
 import { expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
 import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
@@ -167,7 +167,7 @@ class SimulatedMachine {
   #credential: WorkerCredential | undefined
   #token: string | undefined
   #clock: RestartableClock | undefined
-  #wire: SimulatedConnection | undefined
+  #connection: SimulatedConnection | undefined
   readonly #requests: ExecutionRequest[] = []
   readonly #host: HostConversation
   readonly #random: Random
@@ -193,13 +193,13 @@ class SimulatedMachine {
   }
 
   start(): void {
-    const leash = new RestartableClock(this.#host.clock)
-    this.#clock = leash
+    const daemonClock = new RestartableClock(this.#host.clock)
+    this.#clock = daemonClock
     const executor: Executor = {
       refusalOf: async () => undefined,
       start: (order, reporter) => {
         this.#requests.push(order)
-        return new RandomExecution(order, reporter, leash, this.#random, this.#observer)
+        return new RandomExecution(order, reporter, daemonClock, this.#random, this.#observer)
       },
       recover: async () => ({}),
       boot: async () => no('failed', 'nobody boots anything here'),
@@ -222,15 +222,15 @@ class SimulatedMachine {
     }
     this.daemon = createDaemon({
       makeScreen: createPlainScreen,
-      clock: leash,
+      clock: daemonClock,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => this.#random.fraction() },
       log: this.log,
       meters: noMeters,
       database: this.disk,
-      dialer: { dial: (listener) => this.#dial(listener, leash) },
+      dialer: { dial: (listener) => this.#dial(listener, daemonClock) },
       identity,
       executor,
-      hostClock: createHostClock(leash),
+      hostClock: createHostClock(daemonClock),
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,
@@ -253,17 +253,17 @@ class SimulatedMachine {
   }
 
   drop(): void {
-    const wire = this.#wire
-    this.#wire = undefined
-    if (wire === undefined || !wire.isOpen) return
-    wire.isOpen = false
-    wire.receiver?.onClosed()
-    wire.listener.onClose('the line broke')
+    const connection = this.#connection
+    this.#connection = undefined
+    if (connection === undefined || !connection.isOpen) return
+    connection.isOpen = false
+    connection.receiver?.onClosed()
+    connection.listener.onClose('the connection broke')
   }
 
   /** Frames are dropped in both directions, and the connection stays open. */
   silence(): void {
-    if (this.#wire !== undefined) this.#wire.isSilent = true
+    if (this.#connection !== undefined) this.#connection.isSilent = true
   }
 
   /** No connection succeeds for a while, and the current one is silent. */
@@ -274,39 +274,42 @@ class SimulatedMachine {
 
   /** Some numbered frames of the worker never arrive. */
   loseFrames(): void {
-    if (this.#wire !== undefined) this.#wire.losesFrames = true
+    if (this.#connection !== undefined) this.#connection.losesFrames = true
   }
 
-  #dial(listener: ConnectionListener, leash: RestartableClock): DialledConnection {
+  #dial(listener: ConnectionListener, daemonClock: RestartableClock): DialledConnection {
     const { clock } = this.#host
-    const wire: SimulatedConnection = {
+    const connection: SimulatedConnection = {
       listener,
       receiver: undefined,
       isOpen: true,
       isSilent: false,
       losesFrames: false,
     }
-    this.#wire = wire
+    this.#connection = connection
     const close = () => {
-      if (!wire.isOpen) return
-      wire.isOpen = false
-      wire.receiver?.onClosed()
+      if (!connection.isOpen) return
+      connection.isOpen = false
+      connection.receiver?.onClosed()
     }
-    const deliver = (run: () => void) => clock.after(5, () => wire.isOpen && !wire.isSilent && run())
+    const deliver = (run: () => void) =>
+      clock.after(5, () => connection.isOpen && !connection.isSilent && run())
     clock.after(5, () => {
-      const connected = clock.monotonic() >= this.#interruptedUntil && this.#connect(wire, deliver, close)
-      if (!leash.isAlive || !wire.isOpen) return
+      const connected =
+        clock.monotonic() >= this.#interruptedUntil && this.#connect(connection, deliver, close)
+      if (!daemonClock.isAlive || !connection.isOpen) return
       if (connected) listener.onOpen()
       else {
-        wire.isOpen = false
+        connection.isOpen = false
         listener.onClose('the host is down')
       }
     })
     const send = (text: string) => {
-      if (wire.losesFrames && text.includes('"seq":') && this.#random.chance(0.3)) return
+      if (connection.losesFrames && text.includes('"seq":') && this.#random.chance(0.3)) return
       deliver(() => {
-        wire.receiver?.onText(this.#asLater(text))
-        if (this.#addsKeys && !text.startsWith('{"type":"register"')) wire.receiver?.onText(UNKNOWN_FRAME)
+        connection.receiver?.onText(this.#asLater(text))
+        if (this.#addsKeys && !text.startsWith('{"type":"register"'))
+          connection.receiver?.onText(UNKNOWN_FRAME)
       })
     }
     return { send, backlogBytes: () => 0, close }
@@ -316,26 +319,26 @@ class SimulatedMachine {
     return this.#addsKeys ? addUnknownKeys(text) : text
   }
 
-  #connect(wire: SimulatedConnection, deliver: (run: () => void) => void, close: () => void): boolean {
+  #connect(connection: SimulatedConnection, deliver: (run: () => void) => void, close: () => void): boolean {
     try {
       const connected = this.#host.hostApi.connectWorker({
         address: 'here',
         send: (text) => {
           deliver(() => {
-            wire.listener.onText(this.#asLater(text))
-            if (this.#addsKeys) wire.listener.onText(UNKNOWN_FRAME)
+            connection.listener.onText(this.#asLater(text))
+            if (this.#addsKeys) connection.listener.onText(UNKNOWN_FRAME)
           })
           return true
         },
         close: () => {
           this.#host.clock.after(5, () => {
-            if (!wire.isOpen) return
+            if (!connection.isOpen) return
             close()
-            wire.listener.onClose('the host closed the line')
+            connection.listener.onClose('the host closed the connection')
           })
         },
       })
-      if (connected.ok) wire.receiver = connected.value
+      if (connected.ok) connection.receiver = connected.value
       return connected.ok
     } catch {
       return false

@@ -1,8 +1,11 @@
 /** Tests of the pushes to dashboards: in order, a limited number in a turn, and a limited number that waits. */
 import { expect, test } from '@jest/globals'
-import { DashboardBroadcast } from '../../../actors/dashboard/dashboard-broadcast.ts'
-import type { OutgoingPush } from '../../../core/outgoing-push.ts'
-import { PUSH_TURN_BYTES_MAX, PUSH_WAITING_BYTES_MAX } from '../../../protocol/limits.ts'
+import {
+  DashboardBroadcast,
+  PUSH_TURN_BYTES_MAX,
+  PUSH_WAITING_BYTES_MAX,
+} from '../../../actors/dashboard/dashboard-broadcast.ts'
+import type { OutgoingPush } from '../../../core/connection-ports.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
 const TEXT_CHARS = 768

@@ -1,15 +1,18 @@
 /** A viewer of actors receives all actors, the records of those it follows, and the cause of each. */
 import { describe, expect, test } from '@jest/globals'
 import { Inspection } from '../../../actors/inspection/inspection.ts'
+import { INSPECT_QUEUED_MAX } from '../../../actors/inspection/inspection-viewer.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
-import type { InspectFrame, InspectionRecord } from '../../../protocol/inspection.ts'
-import { InspectFrame as InspectFrameSchema } from '../../../protocol/inspection.ts'
+import {
+  type InspectFrame,
+  InspectFrame as InspectFrameSchema,
+  type InspectionRecord,
+} from '../../../protocol/inspection.ts'
 import {
   INSPECT_ACTOR_FRAME_MAX,
   INSPECT_BACKLOG_BYTES_MAX,
   INSPECT_COLLECT_MS,
-  INSPECT_QUEUED_MAX,
   INSPECT_RECENT_MAX,
   INSPECT_VIEWERS_MAX,
 } from '../../../protocol/limits.ts'
@@ -150,6 +153,21 @@ describe('a viewer', () => {
       after: 'awake',
     })
     expect(wokenAt?.cause).toBe(viewer.records()[1]?.n)
+  })
+
+  test('sees which events no transition took', async () => {
+    const { inspection, spawn, send, settle } = open()
+    spawn('a')
+    await settle()
+    const viewer = watch(inspection)
+    viewer.follow('tally/a')
+    for (const type of ['forget', 'add'] as const) send('a', { type })
+    await settle()
+    const events = viewer.records().filter(({ is }) => is === 'event')
+    expect(events.map(({ name, ignored }) => [name, ignored])).toEqual([
+      ['forget', true],
+      ['add', undefined],
+    ])
   })
 
   test('sees each cause: who sent an event, which transition recorded an effect, and what the effect led to', async () => {

@@ -1,8 +1,7 @@
 /** The ends of leases survive a restart, and are forgotten only when no worker can ask for them any more. */
 import { expect, test } from '@jest/globals'
-import { EndedLeases } from '../../../actors/leases/ended-leases.ts'
+import { ENDED_LEASES_KEPT_MS, EndedLeases } from '../../../actors/leases/ended-leases.ts'
 import { createIds } from '../../../core/ids.ts'
-import { ENDED_LEASES_KEPT_MS } from '../../../protocol/limits.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

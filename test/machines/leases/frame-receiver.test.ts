@@ -3,12 +3,17 @@
  * that throws: each frame is applied once and in order, and only frames on disk are acknowledged.
  */
 import { describe, expect, test } from '@jest/globals'
-import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
+import {
+  FrameReceiver,
+  LEASE_ACK_BYTES,
+  LEASE_ACK_FRAMES,
+  LEASE_PENDING_BYTES_MAX,
+  type LeaseFrame,
+} from '../../../actors/leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
-import type { EventAppend } from '../../../actors/runs/event-lines.ts'
-import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
+import { type EventAppend, RunEventLog } from '../../../actors/runs/run-event-log.ts'
+import { type Damage, DamagedRecord } from '../../../core/damage.ts'
 import type { KeyValues, Write } from '../../../core/ports.ts'
-import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import { ManualClock, settlePromises } from '../../support/manual-clock.ts'
 import { Random, seedFromEnvironment } from '../../support/random.ts'
@@ -32,7 +37,7 @@ interface FileWrite {
   done(outcome: 'kept' | 'refused' | 'failed'): void
 }
 
-function createReceiver(stored: Readonly<Record<string, object>> = {}) {
+function createReceiver(stored: Readonly<Record<string, object>> = {}, damage?: Damage) {
   const clock = new ManualClock()
   const log = createRecordingLog()
   /** Numbers of applied frames, by lease. */
@@ -82,7 +87,13 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}) {
       if (trouble.screen) throw new Error('no sieve')
       return { report }
     },
-    keyValues: { get: (_collection, key) => stored[key], all: () => [] } satisfies KeyValues,
+    keyValues: {
+      get: (_collection, key) => {
+        if (damage !== undefined) throw new DamagedRecord(damage)
+        return stored[key]
+      },
+      all: () => [],
+    } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>
         writeFile<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
@@ -426,6 +437,19 @@ describe('FrameReceiver', () => {
     receiver.openLease(lease('ls-1'), false, true)
     trouble.screen = true
     for (let n = 0; n < 3; n++) receiver.receiveFrame('wk-1', complete('ls-1', 1), 10)
+    expect(leaseEvents).toEqual(['ls-1 frames failed'])
+  })
+
+  test('a run with a damaged watermark starts again when the worker of its lease is there', () => {
+    const { receiver, leaseEvents, applied } = createReceiver(
+      {},
+      { id: 'mark ls-1', where: 'mark', message: 'the stored mark ls-1 is damaged' },
+    )
+    receiver.openLease(lease('ls-1'), true, true)
+    expect(receiver.receiveFrame('wk-1', event('ls-1', 1), 10)).toBe(true)
+    expect([leaseEvents, applied.get('ls-1')]).toEqual([[], undefined])
+    expect(receiver.mayAcknowledge('ls-1')).toBe(false)
+    receiver.onLeaseHeld('ls-1')
     expect(leaseEvents).toEqual(['ls-1 frames failed'])
   })
 

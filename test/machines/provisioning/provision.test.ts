@@ -1,7 +1,6 @@
 /** The provision machine: which step follows which, and from where something is undone. */
 import { type ProvisionEvent, provisionMachine } from '../../../actors/provisioning/provision.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { LAST_LINE, type TrailRow, trailTests } from '../trail-tests.ts'
 
 const input = { provision: 'provision-1' }
 const done: ProvisionEvent = { type: 'step done', message: 'well' }
@@ -20,28 +19,21 @@ const upTo = {
   starting: [done, checked(true), done, done, done],
 } as const
 
-const failures: readonly Story<ProvisionEvent>[] = Object.entries(upTo).flatMap(([step, before]) => [
-  {
-    title: `a failure while ${step} ends the provisioning`,
-    input,
-    events: [...before, failed, ...(step === 'checking' ? [] : [undone])],
-  },
-  {
-    title: `the end of the host interrupts ${step}`,
-    input,
-    events: [...before, interrupted],
-    onlyLastLine: true,
-  },
+const failures: readonly TrailRow<ProvisionEvent>[] = Object.entries(upTo).flatMap(([step, before]) => [
+  [
+    `a failure while ${step} ends the provisioning`,
+    [...before, failed, ...(step === 'checking' ? [] : [undone])],
+  ],
+  [`the end of the host interrupts ${step}`, [...before, interrupted], LAST_LINE],
 ])
 
-testTrails(provisionMachine, [
-  { title: 'a new worker is copied, installed, paired and awaited', input, events: [...upTo.starting, done] },
-  {
-    title: 'a worker of this host is drained before its new version is installed, and not paired again',
-    input,
-    events: [...upTo.draining, done, done, done],
-  },
-  { title: 'a machine that can’t be reached is left as it is', input, events: [failed] },
-  { title: 'the end of the host interrupts connecting', input, events: [interrupted], onlyLastLine: true },
+trailTests(provisionMachine, input, [
+  ['a new worker is copied, installed, paired and awaited', [...upTo.starting, done]],
+  [
+    'a worker of this host is drained before its new version is installed, and not paired again',
+    [...upTo.draining, done, done, done],
+  ],
+  ['a machine that can’t be reached is left as it is', [failed]],
+  ['the end of the host interrupts connecting', [interrupted], LAST_LINE],
   ...failures,
 ])

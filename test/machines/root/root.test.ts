@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
+import { DRAIN_MS_MAX } from '../../../actors/root/root.machine.ts'
+import { LOCAL_WORKER_STOP_MS_MAX } from '../../../actors/workers/local-worker-process.ts'
 import type { LocalWorkerExit } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
-import { DRAIN_MS_MAX, LOCAL_WORKER_STOP_MS_MAX } from '../../../protocol/limits.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 
 describe('the root', () => {

@@ -2,13 +2,10 @@
  * The settings in a whole host, with a configuration file that may be edited at any moment.
  */
 import { describe, expect, test } from '@jest/globals'
+import { CONFIG_SETTLE_MS, CONFIG_SETTLE_TRIES_MAX } from '../../../actors/settings/module.ts'
 import type { ConfigFile } from '../../../core/ports.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
-import {
-  CONFIG_SETTLE_MS,
-  CONFIG_SETTLE_TRIES_MAX,
-  SETTINGS_CHANGES_WAITING_MAX,
-} from '../../../protocol/limits.ts'
+import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { readPush } from '../../support/dashboard-pushes.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'

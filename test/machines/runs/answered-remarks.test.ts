@@ -1,6 +1,6 @@
 /** A remark counts as answered when every attempt of a completed follow-up received it. */
 import { describe, expect, test } from '@jest/globals'
-import { AnsweredRemarks, type RemarkOffer } from '../../../actors/runs/answered-remarks.ts'
+import { AnsweredRemarks, type RemarkOffer } from '../../../actors/runs/follow-up-observer.ts'
 import type { KeyValues } from '../../../core/ports.ts'
 
 const URL = 'https://code.example/1'

@@ -1,7 +1,7 @@
 /** The ledger of a day's costs, beside a database in memory. */
 import { expect, test } from '@jest/globals'
-import { DayCostsLedger } from '../../../actors/runs/day-costs-ledger.ts'
-import { METRIC_REPOS_MAX } from '../../../protocol/limits.ts'
+import { DayCostsLedger, METRIC_REPOS_MAX } from '../../../actors/runs/run-report.ts'
+import { DamagedRecord } from '../../../core/damage.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createCountingMeters } from '../../support/test-resources.ts'
@@ -11,8 +11,19 @@ const DAY_MS = 24 * 3_600_000
 function createLedger() {
   const manualClock = new ManualClock()
   const database = new MemoryControlDatabase(manualClock)
-  const clock = { at: new Date(2026, 0, 31, 12).getTime(), now: () => clock.at }
-  const { keyValues } = database
+  const clock = { at: new Date(2026, 0, 31, 12).getTime(), damaged: '', now: () => clock.at }
+  const keyValues: typeof database.keyValues = {
+    ...database.keyValues,
+    get(collection, key) {
+      if (key === clock.damaged)
+        throw new DamagedRecord({
+          id: `value ${collection} ${key}`,
+          where: 'facts',
+          message: 'it is damaged',
+        })
+      return database.keyValues.get(collection, key)
+    },
+  }
   const create = () => new DayCostsLedger({ clock, keyValues, requestCommit: () => {}, trustedClock: clock })
   const commit = async (ledger: DayCostsLedger) => {
     const contribution = ledger.contribute()
@@ -53,4 +64,18 @@ test('only two days stay on disk', async () => {
     clock.at += DAY_MS
   }
   expect([...database.keyValues.all('day-costs')].map(([day]) => day)).toEqual(['2026-02-03', '2026-02-04'])
+})
+
+test('a day whose stored costs are damaged has no series, and its sum does not begin again', async () => {
+  const { create, commit, clock, database } = createLedger()
+  const cost = { repo: 'web', estimated: false, usd: 1 }
+  const before = create()
+  before.add(cost)
+  await commit(before)
+  clock.damaged = '2026-01-31'
+  const after = create()
+  after.add({ ...cost, repo: after.labelOf('web') })
+  await commit(after)
+  expect(database.keyValues.get('day-costs', clock.damaged)).toEqual({ costs: [cost] })
+  expect([...seriesOf(after).keys()].filter((name) => name.includes('today'))).toEqual([])
 })

@@ -1,6 +1,6 @@
 /** Tests of events as bytes: any text, the limit, many events, and bytes that stay as they were handed out. */
 import { expect, test } from '@jest/globals'
-import { EventLines, type EventPiece, splitLines } from '../../../actors/runs/event-lines.ts'
+import { EventLines, type EventPiece, splitLines } from '../../../actors/runs/run-event-log.ts'
 
 const HEAD = '{"runId":"run-1","index":7'
 const NO_LIMIT = Number.POSITIVE_INFINITY

@@ -1,13 +1,14 @@
 /** Tests of FollowUpReader: how many reads run at once, what stays in memory, and that nothing leaks. */
 import { expect, test } from '@jest/globals'
-import { FOLLOW_UP_WAIT_REASONS, FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
-import type { PullReference } from '../../../core/provider-ports.ts'
-import { SERVICE_FAILED, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
   FOLLOW_UP_READS_KEPT,
-} from '../../../protocol/limits.ts'
+  FOLLOW_UP_WAIT_REASONS,
+  FollowUpReader,
+} from '../../../actors/runs/follow-up-reader.ts'
+import type { PullReference } from '../../../core/provider-ports.ts'
+import { SERVICE_FAILED, yes } from '../../../core/result.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

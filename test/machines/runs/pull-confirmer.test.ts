@@ -1,9 +1,8 @@
 /** Tests of PullConfirmer with a manual clock: which questions it asks the code host, and how often. */
 import { expect, test } from '@jest/globals'
-import { PullConfirmer } from '../../../actors/runs/pull-confirmer.ts'
+import { PULL_ANSWER_MS_MAX, PullConfirmer } from '../../../actors/runs/pull-confirmer.ts'
 import type { PullAnswerEvent, RunContext } from '../../../actors/runs/run.machine.ts'
 import { no, yes } from '../../../core/result.ts'
-import { PULL_ANSWER_MS_MAX } from '../../../protocol/limits.ts'
 import type { Run, RunPull } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

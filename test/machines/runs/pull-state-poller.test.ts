@@ -1,8 +1,7 @@
 /** Tests of PullStatePoller with failing ports. */
 import { expect, test } from '@jest/globals'
-import { PullStatePoller } from '../../../actors/runs/pull-state-poller.ts'
+import { PULL_POLL_MS, PullStatePoller } from '../../../actors/runs/pull-state-poller.ts'
 import { yes } from '../../../core/result.ts'
-import { PULL_POLL_MS } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

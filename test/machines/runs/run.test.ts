@@ -1,14 +1,18 @@
 /** Trails of a run from its ticket to each of its ends, in each of its active states. */
-import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
+import {
+  INTERRUPTIONS_MAX,
+  type RunInput,
+  type RunMachineEvent,
+  runMachine,
+  UNBEGUN_DISPATCHES_MAX,
+} from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../../protocol/config.ts'
 import type { FailureKind, RunOutcome } from '../../../protocol/frames.ts'
 import { UNPUBLISHED_BUNDLE } from '../../../protocol/kept-bundle.ts'
-import { INTERRUPTIONS_MAX, UNBEGUN_DISPATCHES_MAX } from '../../../protocol/limits.ts'
 import type { PullState, RunPull } from '../../../protocol/run.ts'
 import { aCost, aTicket, T0, T1 } from '../../rules/run/runs.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { LAST_LINE, type TrailRow, trailTests } from '../trail-tests.ts'
 
 const PR = 'https://codehost.example/pr/1'
 const input: RunInput = {
@@ -181,26 +185,19 @@ const eventsByState: Readonly<Record<string, readonly RunMachineEvent[]>> = {
   finalizing: [runs, finalizes],
 }
 
-const stories: readonly Story<RunMachineEvent>[] = [
-  {
-    title: 'a ticket becomes a run, which is granted, accepted, reported on and completed',
-    input,
-    events: [granted, accepted, patched, runs, pulled, finalizes, ended('completed')],
-  },
-  {
-    title: 'a declined lease leaves the run at its place in the queue',
-    input,
-    events: [granted, declined],
-  },
-  {
-    title: 'a waiting run takes other words and another agent, and a granted one does not',
-    input,
-    events: [changed('Use SQLite.'), granted, changed('Too late.'), declined],
-  },
-  {
-    title: 'a waiting run follows its ticket but for the state, and a granted or executed one does not',
-    input,
-    events: [
+const stories: readonly TrailRow<RunMachineEvent>[] = [
+  [
+    'a ticket becomes a run, which is granted, accepted, reported on and completed',
+    [granted, accepted, patched, runs, pulled, finalizes, ended('completed')],
+  ],
+  ['a declined lease leaves the run at its place in the queue', [granted, declined]],
+  [
+    'a waiting run takes other words and another agent, and a granted one does not',
+    [changed('Use SQLite.'), granted, changed('Too late.'), declined],
+  ],
+  [
+    'a waiting run follows its ticket but for the state, and a granted or executed one does not',
+    [
       edited('First'),
       granted,
       edited('Too late.'),
@@ -214,68 +211,37 @@ const stories: readonly Story<RunMachineEvent>[] = [
       lost,
       edited('Third'),
     ],
-  },
-  {
-    title: 'a waiting run that has a pull request keeps its ticket',
-    input: pulledBefore,
-    events: [edited('Too late.')],
-  },
-  {
-    title: 'a waiting follow-up keeps its ticket',
-    input: followUp,
-    events: [edited('Too late.')],
-  },
-  {
-    title: 'a lease lost before it was accepted leaves the run in the queue',
-    input,
-    events: [granted, lost],
-  },
-  {
-    title: 'a run cancelled in the queue ends at once',
-    input,
-    events: [cancel],
-  },
-  {
-    title: 'a run cancelled with a kept reason stores it as its error',
-    input,
-    events: [{ ...cancel, reason: 'its ticket left', kept: true }],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the state of the run’s own pull request is stored, and of no other',
-    input: pulledBefore,
-    events: [seen('draft'), { ...seen('merged'), url: `${PR}0` }, seen('draft')],
-  },
-  {
-    title: 'a run cancelled while it is offered cancels its lease',
-    input,
-    events: [granted, cancel],
-  },
-  {
-    title: 'a follow-up cancelled in the queue leaves its run completed',
-    input: followUp,
-    events: [granted, cancel],
-  },
-  {
-    title: 'a queued run whose lease actor failed fails',
-    input,
-    events: [broken],
-  },
-  {
-    title: 'a queued follow-up ends when its pull request is merged, and its run is completed',
-    input: pulledFollowUp,
-    events: [seen('draft'), granted, seen('merged')],
-  },
-  {
-    title: 'a queued follow-up ends when its own pull request is closed, not when another one is',
-    input: pulledFollowUp,
-    events: [{ ...seen('closed'), url: `${PR}0` }, seen('closed')],
-  },
-  {
-    title:
-      'a follow-up whose pull request is over while a worker has it is cancelled, until it is being published',
-    input: pulledFollowUp,
-    events: [
+  ],
+  ['a waiting run that has a pull request keeps its ticket', [edited('Too late.')], { input: pulledBefore }],
+  ['a waiting follow-up keeps its ticket', [edited('Too late.')], { input: followUp }],
+  ['a lease lost before it was accepted leaves the run in the queue', [granted, lost]],
+  ['a run cancelled in the queue ends at once', [cancel]],
+  [
+    'a run cancelled with a kept reason stores it as its error',
+    [{ ...cancel, reason: 'its ticket left', kept: true }],
+    LAST_LINE,
+  ],
+  [
+    'the state of the run’s own pull request is stored, and of no other',
+    [seen('draft'), { ...seen('merged'), url: `${PR}0` }, seen('draft')],
+    { input: pulledBefore },
+  ],
+  ['a run cancelled while it is offered cancels its lease', [granted, cancel]],
+  ['a follow-up cancelled in the queue leaves its run completed', [granted, cancel], { input: followUp }],
+  ['a queued run whose lease actor failed fails', [broken]],
+  [
+    'a queued follow-up ends when its pull request is merged, and its run is completed',
+    [seen('draft'), granted, seen('merged')],
+    { input: pulledFollowUp },
+  ],
+  [
+    'a queued follow-up ends when its own pull request is closed, not when another one is',
+    [{ ...seen('closed'), url: `${PR}0` }, seen('closed')],
+    { input: pulledFollowUp },
+  ],
+  [
+    'a follow-up whose pull request is over while a worker has it is cancelled, until it is being published',
+    [
       granted,
       accepted,
       seen('draft'),
@@ -286,132 +252,97 @@ const stories: readonly Story<RunMachineEvent>[] = [
       finalizes,
       seen('closed'),
     ],
-  },
-  {
-    title: 'a retried run continues whatever the state of its pull request',
-    input: pulledBefore,
-    events: [seen('merged')],
-  },
-  {
-    title: 'a queued follow-up ends when its pull request is not found any more',
-    input: pulledFollowUp,
-    events: [gone],
-    onlyLastLine: true,
-  },
-  {
-    title: 'an active follow-up continues when its pull request is not found',
-    input: pulledFollowUp,
-    events: [granted, accepted, seen('draft'), gone],
-  },
-  {
-    title: 'a queued follow-up whose lease actor failed leaves its run completed',
-    input: followUp,
-    events: [broken],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a worker may skip a status, and never goes back',
-    input,
-    events: [granted, accepted, finalizes, runs, patched],
-  },
-  {
-    title: 'a repeated status changes nothing',
-    input,
-    events: [granted, accepted, runs, runs, finalizes, finalizes],
-  },
-  {
-    title: 'a run that lost its lease is completed by a confirmed pull request of that lease',
-    input,
-    events: [granted, accepted, reported, confirmedBy('run', 'merged'), lost],
-  },
-  {
-    title: 'a run that lost its lease waits until the code host confirms its pull request',
-    input,
-    events: [granted, accepted, reported, lost, unanswered, confirmedBy('run')],
-  },
-  {
-    title: 'a run that waits for the code host is queued again when the pull request is not its own',
-    input,
-    events: [granted, accepted, reported, lost, refuted, granted],
-  },
-  {
-    title: 'a run that waits for the code host is queued again when somebody else opened the pull request',
-    input,
-    events: [granted, accepted, reported, lost, confirmedBy('other'), granted],
-  },
-  {
-    title: 'a run that lost its lease is queued again when somebody else opened its pull request',
-    input,
-    events: [granted, accepted, reported, confirmedBy('other'), lost],
-  },
-  {
-    title: 'a queued run loses a pull request of an earlier worker that is not its own',
-    input: pulledBefore,
-    events: [refuted],
-  },
-  {
-    title: 'an answer about another pull request changes nothing',
-    input,
-    events: [
-      granted,
-      accepted,
-      reported,
-      lost,
-      { ...confirmedBy('run'), asked: `${PR}0` } as RunMachineEvent,
-    ],
-  },
-  {
-    title: 'a run that waits too long for the code host fails',
-    input,
-    events: [granted, accepted, reported, lost, overdue],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a run interrupted too often fails when its pull request is not its own',
-    input,
-    events: [...interruptions, granted, accepted, reported, lost, refuted],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a run interrupted too often fails when somebody else opened its pull request',
-    input,
-    events: [...interruptions, granted, accepted, reported, lost, confirmedBy('other')],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a pull request that is not the run’s is dropped while the worker works',
-    input,
-    events: [granted, accepted, reported, refuted, lost],
-  },
-  {
-    title: 'a pull request of an earlier lease does not complete a run that lost its lease',
-    input: pulledBefore,
-    events: [granted, accepted, lost],
-  },
-  {
-    title: 'a run that lost its lease too often in a row fails',
-    input,
-    events: [...interruptions, granted, accepted, lost],
-  },
-  {
-    title: 'a follow-up that lost its lease too often leaves its run completed',
-    input: followUp,
-    events: [...interruptions, granted, accepted, lost],
-  },
-  {
-    title: 'the costs of an ended lease come in front of those of the current one',
-    input,
-    events: [granted, accepted, lost, granted, accepted, charged, settled],
-  },
-  {
-    title: 'the costs of an ended lease reach a run in the queue',
-    input,
-    events: [granted, accepted, charged, lost, settled],
-  },
-  {
-    title: 'finished work that could not be published is published again, without an agent and at no attempt',
-    input,
-    events: [
+    { input: pulledFollowUp },
+  ],
+  [
+    'a retried run continues whatever the state of its pull request',
+    [seen('merged')],
+    { input: pulledBefore },
+  ],
+  [
+    'a queued follow-up ends when its pull request is not found any more',
+    [gone],
+    { input: pulledFollowUp, onlyLastLine: true },
+  ],
+  [
+    'an active follow-up continues when its pull request is not found',
+    [granted, accepted, seen('draft'), gone],
+    { input: pulledFollowUp },
+  ],
+  [
+    'a queued follow-up whose lease actor failed leaves its run completed',
+    [broken],
+    { input: followUp, onlyLastLine: true },
+  ],
+  ['a worker may skip a status, and never goes back', [granted, accepted, finalizes, runs, patched]],
+  ['a repeated status changes nothing', [granted, accepted, runs, runs, finalizes, finalizes]],
+  [
+    'a run that lost its lease is completed by a confirmed pull request of that lease',
+    [granted, accepted, reported, confirmedBy('run', 'merged'), lost],
+  ],
+  [
+    'a run that lost its lease waits until the code host confirms its pull request',
+    [granted, accepted, reported, lost, unanswered, confirmedBy('run')],
+  ],
+  [
+    'a run that waits for the code host is queued again when the pull request is not its own',
+    [granted, accepted, reported, lost, refuted, granted],
+  ],
+  [
+    'a run that waits for the code host is queued again when somebody else opened the pull request',
+    [granted, accepted, reported, lost, confirmedBy('other'), granted],
+  ],
+  [
+    'a run that lost its lease is queued again when somebody else opened its pull request',
+    [granted, accepted, reported, confirmedBy('other'), lost],
+  ],
+  [
+    'a queued run loses a pull request of an earlier worker that is not its own',
+    [refuted],
+    { input: pulledBefore },
+  ],
+  [
+    'an answer about another pull request changes nothing',
+    [granted, accepted, reported, lost, { ...confirmedBy('run'), asked: `${PR}0` } as RunMachineEvent],
+  ],
+  [
+    'a run that waits too long for the code host fails',
+    [granted, accepted, reported, lost, overdue],
+    LAST_LINE,
+  ],
+  [
+    'a run interrupted too often fails when its pull request is not its own',
+    [...interruptions, granted, accepted, reported, lost, refuted],
+    LAST_LINE,
+  ],
+  [
+    'a run interrupted too often fails when somebody else opened its pull request',
+    [...interruptions, granted, accepted, reported, lost, confirmedBy('other')],
+    LAST_LINE,
+  ],
+  [
+    'a pull request that is not the run’s is dropped while the worker works',
+    [granted, accepted, reported, refuted, lost],
+  ],
+  [
+    'a pull request of an earlier lease does not complete a run that lost its lease',
+    [granted, accepted, lost],
+    { input: pulledBefore },
+  ],
+  ['a run that lost its lease too often in a row fails', [...interruptions, granted, accepted, lost]],
+  [
+    'a follow-up that lost its lease too often leaves its run completed',
+    [...interruptions, granted, accepted, lost],
+    { input: followUp },
+  ],
+  [
+    'the costs of an ended lease come in front of those of the current one',
+    [granted, accepted, lost, granted, accepted, charged, settled],
+  ],
+  ['the costs of an ended lease reach a run in the queue', [granted, accepted, charged, lost, settled]],
+  [
+    'finished work that could not be published is published again, without an agent and at no attempt',
+    [
       granted,
       accepted,
       runs,
@@ -423,46 +354,39 @@ const stories: readonly Story<RunMachineEvent>[] = [
       accepted,
       ended('completed'),
     ],
-  },
-  {
-    title: 'finished work waits longer after each try, until something changes',
-    input,
-    events: [
+  ],
+  [
+    'finished work waits longer after each try, until something changes',
+    [
       ...[granted, accepted, unpublished()],
       ...[tryAgain, granted, accepted, unpublished()],
       ...[publishNow, publishNow, granted, publishNow, accepted, unpublished()],
     ],
-  },
-  {
-    title: 'a person starts a run whose ticket a stranger edited',
-    input,
-    events: [editedByAuthor, { type: 'edit approved' }, granted, { type: 'edit approved' }, accepted],
-  },
-  {
-    title: 'finished work that holds keys waits for a person, who says that it is published anyway',
-    input,
-    events: [
+  ],
+  [
+    'a person starts a run whose ticket a stranger edited',
+    [editedByAuthor, { type: 'edit approved' }, granted, { type: 'edit approved' }, accepted],
+  ],
+  [
+    'finished work that holds keys waits for a person, who says that it is published anyway',
+    [
       ...[granted, accepted, runs, finalizes, withKeys],
       tryAgain,
       ...[publishAnyway, granted, accepted, unpublished()],
       ...[tryAgain, granted, accepted, ended('completed')],
     ],
-  },
-  {
-    title:
-      'finished work that holds keys is searched again when a person retries it, and fails when its time is over',
-    input,
-    events: [granted, accepted, withKeys, publishNow, granted, accepted, runs, withKeys, keptNoLonger],
-  },
-  {
-    title: 'finished work that was not published while its sandbox was kept fails the run',
-    input,
-    events: [granted, accepted, unpublished(), keptNoLonger],
-  },
-  {
-    title: 'a lease outlives the sandbox with finished work by its own end only: declined',
-    input,
-    events: [
+  ],
+  [
+    'finished work that holds keys is searched again when a person retries it, and fails when its time is over',
+    [granted, accepted, withKeys, publishNow, granted, accepted, runs, withKeys, keptNoLonger],
+  ],
+  [
+    'finished work that was not published while its sandbox was kept fails the run',
+    [granted, accepted, unpublished(), keptNoLonger],
+  ],
+  [
+    'a lease outlives the sandbox with finished work by its own end only: declined',
+    [
       granted,
       accepted,
       unpublished(),
@@ -472,11 +396,10 @@ const stories: readonly Story<RunMachineEvent>[] = [
       { ...declined, at: AFTER } as RunMachineEvent,
       keptNoLonger,
     ],
-  },
-  {
-    title: 'a lease outlives the sandbox with finished work by its own end only: lost in the queue',
-    input,
-    events: [
+  ],
+  [
+    'a lease outlives the sandbox with finished work by its own end only: lost in the queue',
+    [
       granted,
       accepted,
       unpublished(),
@@ -486,29 +409,26 @@ const stories: readonly Story<RunMachineEvent>[] = [
       { ...lost, at: AFTER } as RunMachineEvent,
       keptNoLonger,
     ],
-    onlyLastLine: true,
-  },
-  {
-    title: 'finished work is lost with the worker that holds it, but for the bundle',
-    input,
-    events: [granted, accepted, unpublished(), sandboxLost],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a follow-up whose sandbox with finished work is lost leaves its run completed',
-    input: followUp,
-    events: [granted, accepted, unpublished(), sandboxLost],
-  },
-  {
-    title: 'a follow-up whose finished work was not published in time leaves its run completed',
-    input: followUp,
-    events: [granted, accepted, unpublished(), keptNoLonger],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a follow-up’s lease outlives the sandbox with finished work by its own end only: declined',
-    input: followUp,
-    events: [
+    LAST_LINE,
+  ],
+  [
+    'finished work is lost with the worker that holds it, but for the bundle',
+    [granted, accepted, unpublished(), sandboxLost],
+    LAST_LINE,
+  ],
+  [
+    'a follow-up whose sandbox with finished work is lost leaves its run completed',
+    [granted, accepted, unpublished(), sandboxLost],
+    { input: followUp },
+  ],
+  [
+    'a follow-up whose finished work was not published in time leaves its run completed',
+    [granted, accepted, unpublished(), keptNoLonger],
+    { input: followUp, onlyLastLine: true },
+  ],
+  [
+    'a follow-up’s lease outlives the sandbox with finished work by its own end only: declined',
+    [
       granted,
       accepted,
       unpublished(),
@@ -517,40 +437,34 @@ const stories: readonly Story<RunMachineEvent>[] = [
       { ...declined, at: AFTER } as RunMachineEvent,
       keptNoLonger,
     ],
-    onlyLastLine: true,
-  },
-  {
-    title:
-      'a follow-up’s lease outlives the sandbox with finished work by its own end only: lost in the queue',
-    input: followUp,
-    events: [
+    { input: followUp, onlyLastLine: true },
+  ],
+  [
+    'a follow-up’s lease outlives the sandbox with finished work by its own end only: lost in the queue',
+    [
       ...[granted, accepted, unpublished(), tryAgain, granted],
       ...[{ ...lost, at: AFTER } as RunMachineEvent, keptNoLonger],
     ],
-    onlyLastLine: true,
-  },
-  {
-    title: 'finished work whose sandbox is not kept waits for its deadline, which has passed',
-    input,
-    events: [granted, accepted, unpublished({ kept: T1 })],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a run cancelled while its finished work waits keeps the work in its sandbox',
-    input,
-    events: [granted, accepted, unpublished(), cancel],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a run cancelled while it publishes keeps the work in its sandbox',
-    input,
-    events: [granted, accepted, runs, finalizes, unpublished({ status: 'cancelled' })],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a person’s words to a run whose finished work waits ask the agent again',
-    input,
-    events: [
+    { input: followUp, onlyLastLine: true },
+  ],
+  [
+    'finished work whose sandbox is not kept waits for its deadline, which has passed',
+    [granted, accepted, unpublished({ kept: T1 })],
+    LAST_LINE,
+  ],
+  [
+    'a run cancelled while its finished work waits keeps the work in its sandbox',
+    [granted, accepted, unpublished(), cancel],
+    LAST_LINE,
+  ],
+  [
+    'a run cancelled while it publishes keeps the work in its sandbox',
+    [granted, accepted, runs, finalizes, unpublished({ status: 'cancelled' })],
+    LAST_LINE,
+  ],
+  [
+    'a person’s words to a run whose finished work waits ask the agent again',
+    [
       granted,
       accepted,
       unpublished(),
@@ -559,31 +473,18 @@ const stories: readonly Story<RunMachineEvent>[] = [
       granted,
       accepted,
     ],
-  },
-  {
-    title: 'finished work whose worker has lost it fails the run',
-    input,
-    events: [
-      granted,
-      accepted,
-      unpublished(),
-      tryAgain,
-      granted,
-      accepted,
-      ended('failed', 'the sandbox is gone'),
-    ],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a retry of a run with unpublished work publishes first',
-    input: { ...input, publishing: { tries: 0, nextAt: null, why: 'x', startedAt: T0, result: null } },
-    events: [granted, accepted, unpublished()],
-  },
-  {
-    title: 'no event after the end has an effect',
-    input,
-    events: [cancel, granted, accepted, cancel, broken],
-  },
+  ],
+  [
+    'finished work whose worker has lost it fails the run',
+    [granted, accepted, unpublished(), tryAgain, granted, accepted, ended('failed', 'the sandbox is gone')],
+    LAST_LINE,
+  ],
+  [
+    'a retry of a run with unpublished work publishes first',
+    [granted, accepted, unpublished()],
+    { input: { ...input, publishing: { tries: 0, nextAt: null, why: 'x', startedAt: T0, result: null } } },
+  ],
+  ['no event after the end has an effect', [cancel, granted, accepted, cancel, broken]],
 ]
 
 /** Ends that are the same in each active state: title, job, events before, the event, and the last transition. */
@@ -706,13 +607,12 @@ const endsInEveryState: readonly (readonly [
 
 const inEveryState = Object.entries(eventsByState).flatMap(([state, stateEvents]) =>
   endsInEveryState.map(
-    ([what, given, before, events]): Story<RunMachineEvent> => ({
-      title: `${state}: ${what}`,
-      input: given,
-      events: [...before, granted, accepted, ...stateEvents, ...events],
-      onlyLastLine: true,
-    }),
+    ([what, given, before, events]): TrailRow<RunMachineEvent> => [
+      `${state}: ${what}`,
+      [...before, granted, accepted, ...stateEvents, ...events],
+      { input: given, onlyLastLine: true },
+    ],
   ),
 )
 
-testTrails(runMachine, [...stories, ...inEveryState])
+trailTests(runMachine, input, [...stories, ...inEveryState])

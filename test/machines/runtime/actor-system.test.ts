@@ -3,7 +3,7 @@ import { type AnyEventObject, type MachineContext, setup } from 'xstate'
 import { defineActions } from '../../../actors/runtime/actions.ts'
 import type { ActorKind, Supervision } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
-import { BUG_MESSAGES } from '../../../actors/runtime/bug-messages.ts'
+import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import type { ActorSnapshot } from '../../../core/ports.ts'
@@ -632,9 +632,9 @@ describe('spawns', () => {
   })
 
   test('an action that spawns an unknown kind is a fatal error', () => {
-    const { spawnActor: bearing } = defineActions<MachineContext, AnyEventObject, Effect>()
+    const { spawnActor } = defineActions<MachineContext, AnyEventObject, Effect>()
     const parent = setup({
-      actions: { spawnUnknownKind: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
+      actions: { spawnUnknownKind: spawnActor(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
     }).createMachine({ context: {}, on: { go: { actions: 'spawnUnknownKind' } } })
     const { system, fatal } = createSystem({ ...tallyKind(), logic: parent })
     system.spawn('tally', 'a', {})

@@ -5,8 +5,8 @@
 import { describe, expect, test } from '@jest/globals'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'
-import { BUG_MESSAGES } from '../../../actors/runtime/bug-messages.ts'
 import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
+import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import type { StoreState, Write } from '../../../core/ports.ts'
 import {
   type TallyContext,

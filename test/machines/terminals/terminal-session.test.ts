@@ -3,8 +3,7 @@ import {
   type TerminalSessionEvent,
   terminalSessionMachine,
 } from '../../../actors/terminals/terminal-session.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { inEach, LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const input = { runId: 'run-1', workerId: 'wk-1', requestId: 'bt-1' }
 const ready: TerminalSessionEvent = { type: 'ready' }
@@ -18,92 +17,41 @@ const failed: TerminalSessionEvent = { type: 'failed', reason: 'no room' }
 const released: TerminalSessionEvent = { type: 'released', reason: 'by a person' }
 const workerRemoved: TerminalSessionEvent = { type: 'worker removed' }
 
-/** Every event that ends a session, in every situation. */
-const ENDS: readonly TerminalSessionEvent[] = [failed, released, workerRemoved]
+const situations: Readonly<Record<string, readonly TerminalSessionEvent[]>> = {
+  'the sandbox boots': [],
+  'no terminal is open': [ready],
+  'a terminal is open': [ready, watched],
+  'the worker is disconnected': [ready, watched, lost],
+  'the terminals are being closed': [ready, watched, exited],
+}
 
-const SITUATIONS: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = [
-  ['while the sandbox boots', []],
-  ['while no terminal is open', [ready]],
-  ['while a terminal is open', [ready, watched]],
-  ['while the worker is disconnected', [ready, watched, lost]],
-  ['while the terminals are being closed', [ready, watched, exited]],
-]
-
-const ends: readonly Story<TerminalSessionEvent>[] = SITUATIONS.flatMap(([place, events]) =>
-  ENDS.map((event) => ({
-    title: `${event.type} ${place}`,
-    input,
-    events: [...events, event],
-    onlyLastLine: true,
-  })),
-)
-
-const stories: readonly Story<TerminalSessionEvent>[] = [
-  {
-    title: 'a terminal is opened and closed, and none follows',
-    input,
-    events: [ready, watched, unwatched, timedOut],
-  },
-  {
-    title: 'the worker disconnects for a while, and the views are opened again',
-    input,
-    events: [ready, watched, lost, restored],
-  },
-  {
-    title: 'all terminals close while the worker is disconnected: the grace begins when it reconnects',
-    input,
-    events: [ready, watched, lost, unwatched, restored],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a terminal is opened while the worker is disconnected',
-    input,
-    events: [ready, lost, watched, restored],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the worker stays disconnected',
-    input,
-    events: [ready, lost, timedOut],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the worker takes too long to boot the sandbox',
-    input,
-    events: [timedOut],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the worker disconnects while it boots the sandbox',
-    input,
-    events: [lost],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the session ends, and its actor ends when all terminals are closed',
-    input,
-    events: [ready, watched, exited, unwatched],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the session ends while no terminal is open',
-    input,
-    events: [ready, exited],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the session ends, and a terminal is not closed in time',
-    input,
-    events: [ready, watched, exited, timedOut],
-    onlyLastLine: true,
-  },
-  {
-    title: 'the session ends, and the worker disconnects before all terminals are closed',
-    input,
-    events: [ready, watched, exited, lost],
-    onlyLastLine: true,
-  },
-  ...ends,
-]
-
-testTrails(terminalSessionMachine, stories)
+trailTests<TerminalSessionEvent>(terminalSessionMachine, input, [
+  ['a terminal is opened and closed, and none follows', [ready, watched, unwatched, timedOut]],
+  ['the worker disconnects for a while, and the views are opened again', [ready, watched, lost, restored]],
+  [
+    'all terminals close while the worker is disconnected: the grace begins when it reconnects',
+    [ready, watched, lost, unwatched, restored],
+    LAST_LINE,
+  ],
+  ['a terminal is opened while the worker is disconnected', [ready, lost, watched, restored], LAST_LINE],
+  ['the worker stays disconnected', [ready, lost, timedOut], LAST_LINE],
+  ['the worker takes too long to boot the sandbox', [timedOut], LAST_LINE],
+  ['the worker disconnects while it boots the sandbox', [lost], LAST_LINE],
+  [
+    'the session ends, and its actor ends when all terminals are closed',
+    [ready, watched, exited, unwatched],
+    LAST_LINE,
+  ],
+  ['the session ends while no terminal is open', [ready, exited], LAST_LINE],
+  ['the session ends, and a terminal is not closed in time', [ready, watched, exited, timedOut], LAST_LINE],
+  [
+    'the session ends, and the worker disconnects before all terminals are closed',
+    [ready, watched, exited, lost],
+    LAST_LINE,
+  ],
+  ...inEach(situations, [
+    ['failed', [failed], LAST_LINE],
+    ['released', [released], LAST_LINE],
+    ['worker removed', [workerRemoved], LAST_LINE],
+  ]),
+])

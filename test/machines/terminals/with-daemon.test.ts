@@ -2,10 +2,10 @@
  * A real host and a real worker daemon with people at terminals; only the sandbox is scripted. The sandbox echoes its
  * input, and every typed line adds one entry of usage.
  */
-
 import { describe, expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { Daemon } from '../../../actors/daemon/daemon-context.ts'
+import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../actors/terminals/terminal-view.ts'
 import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
@@ -21,7 +21,7 @@ import type {
   TerminalSessionListener,
 } from '../../../core/daemon/terminal.ts'
 import { yes } from '../../../core/result.ts'
-import { ATTACH_HANDED_OVER_CHARS_MAX, ATTACH_INPUT_BYTES_AT_ONCE } from '../../../protocol/limits.ts'
+import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import {
@@ -179,48 +179,48 @@ class DaemonMachine {
   }
 
   drop(): void {
-    const wire = this.#link
+    const link = this.#link
     this.#link = undefined
-    if (wire === undefined || !wire.open) return
-    wire.open = false
-    wire.socket?.onClosed()
-    wire.listener.onClose('the line broke')
+    if (link === undefined || !link.open) return
+    link.open = false
+    link.socket?.onClosed()
+    link.listener.onClose('the connection broke')
   }
 
   /** Breaks the link without a close, so each end must notice by itself. A broken direction stays broken. */
   breakSilently(how: SimulatedLink['broken']): void {
-    const wire = this.#link
-    if (wire !== undefined) wire.broken = wire.broken === 'not' ? how : 'both'
+    const link = this.#link
+    if (link !== undefined) link.broken = link.broken === 'not' ? how : 'both'
   }
 
   #dial(listener: ConnectionListener): DialledConnection {
-    const wire: SimulatedLink = { listener, socket: undefined, open: true, broken: 'not' }
-    this.#link = wire
-    const deliver = (run: () => void) => void this.#host.clock.after(1, () => wire.open && run())
-    deliver(() => this.#connect(wire, deliver))
+    const link: SimulatedLink = { listener, socket: undefined, open: true, broken: 'not' }
+    this.#link = link
+    const deliver = (run: () => void) => void this.#host.clock.after(1, () => link.open && run())
+    deliver(() => this.#connect(link, deliver))
     return {
       send: (text) =>
         deliver(() => {
-          if (!isDelivered(wire, 'to the host')) return
-          this.#onCarried(wire, text)
-          wire.socket?.onText(text)
+          if (!isDelivered(link, 'to the host')) return
+          this.#onCarried(link, text)
+          link.socket?.onText(text)
         }),
       backlogBytes: () => 0,
       close: () => {
-        if (!wire.open) return
-        wire.open = false
-        if (isDelivered(wire, 'to the host')) wire.socket?.onClosed()
+        if (!link.open) return
+        link.open = false
+        if (isDelivered(link, 'to the host')) link.socket?.onClosed()
       },
     }
   }
 
-  #onCarried(wire: SimulatedLink, text: string): void {
+  #onCarried(link: SimulatedLink, text: string): void {
     if (this.breaksAfter === undefined || !text.startsWith(`{"type":"${this.breaksAfter}"`)) return
     this.breaksAfter = undefined
-    wire.broken = 'both'
+    link.broken = 'both'
   }
 
-  #connect(wire: SimulatedLink, deliver: (run: () => void) => void): void {
+  #connect(link: SimulatedLink, deliver: (run: () => void) => void): void {
     const known = (text: string) =>
       this.countsInput ? text : text.replace('"type":"attach-ask"', '"type":"of-a-later-host"')
     const connected = this.isHostReachable
@@ -228,24 +228,25 @@ class DaemonMachine {
           address: 'here',
           send: (text) => {
             deliver(() => {
-              if (!isDelivered(wire, 'to the worker')) return
-              this.#onCarried(wire, text)
-              wire.listener.onText(known(text))
+              if (!isDelivered(link, 'to the worker')) return
+              this.#onCarried(link, text)
+              link.listener.onText(known(text))
             })
             return true
           },
           close: () =>
             deliver(
-              () => isDelivered(wire, 'to the worker') && wire.listener.onClose('the host closed the line'),
+              () =>
+                isDelivered(link, 'to the worker') && link.listener.onClose('the host closed the connection'),
             ),
         })
       : undefined
     if (connected?.ok) {
-      wire.socket = connected.value
-      wire.listener.onOpen()
+      link.socket = connected.value
+      link.listener.onOpen()
     } else {
-      wire.open = false
-      wire.listener.onClose('the host is down')
+      link.open = false
+      link.listener.onClose('the host is down')
     }
   }
 }

@@ -1,9 +1,10 @@
 /** A ticket intake with a scripted tracker and runs of its own, which a test starts and ends. */
 import { StoredCollection } from '../../../actors/runtime/stored-collection.ts'
 import { TicketIntake, type TicketIntakePorts } from '../../../actors/tracker/ticket-intake.ts'
-import type { KeyValueCollection, KeyValues, TrackedTicket, Tracker } from '../../../core/ports.ts'
+import { DamagedRecord } from '../../../core/damage.ts'
+import type { KeyList, KeyValueCollection, KeyValues, TrackedTicket, Tracker } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import type { TicketObservation } from '../../../core/tickets/run-trigger.ts'
+import type { TicketObservation } from '../../../core/tickets/run-progress.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
@@ -11,7 +12,10 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { createConfig } from '../../support/sample-configs.ts'
 
-class MapKeyValues implements KeyValues {
+/** In the place of a value that cannot be read. */
+export const DAMAGED = {}
+
+class MapKeyValues implements KeyValues, KeyList {
   readonly #collections = new Map<KeyValueCollection, Map<string, object>>()
   reads = 0
 
@@ -22,10 +26,16 @@ class MapKeyValues implements KeyValues {
   }
   get(name: KeyValueCollection, key: string): object | undefined {
     this.reads += 1
-    return this.collection(name).get(key)
+    const value = this.collection(name).get(key)
+    if (value !== DAMAGED) return value
+    throw new DamagedRecord({ id: `${name} ${key}`, where: name, message: 'it is damaged' })
   }
   all(name: KeyValueCollection): Iterable<readonly [string, object]> {
-    return [...this.collection(name)].sort(([a], [b]) => (a < b ? -1 : 1))
+    const rows = [...this.collection(name)].filter(([, value]) => value !== DAMAGED)
+    return rows.sort(([a], [b]) => (a < b ? -1 : 1))
+  }
+  keys(name: KeyValueCollection): Iterable<string> {
+    return [...this.collection(name).keys()].sort()
   }
 }
 

@@ -1,7 +1,7 @@
 /** An edited ticket among many waiting runs costs the read of one run, and sends one event. */
 import { expect, test } from '@jest/globals'
+import { TicketEdits, type TicketEditsPorts } from '../../../actors/tracker/module.ts'
 import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
-import { TicketEdits, type TicketEditsPorts } from '../../../actors/tracker/ticket-edits.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'

@@ -4,10 +4,11 @@
  */
 import { expect, test } from '@jest/globals'
 import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
-import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../protocol/limits.ts'
+import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../actors/tracker/ticket-intake.ts'
+import { HTTP_ANSWER_MS_MAX } from '../../../protocol/limits.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { drawSeed, Random } from '../../support/random.ts'
-import { IntakeSystem } from './intake-system.ts'
+import { DAMAGED, IntakeSystem } from './intake-system.ts'
 
 const TICKETS = 500
 
@@ -307,3 +308,39 @@ test('any history of listings, moves, runs and restarts ends like one in which e
     }
   }
 }, 120_000)
+
+test('a ticket whose run has ended does not run again when what was seen of it is lost and the clock is behind', async () => {
+  const system = await createSystem('t-1')
+  system.endRun('t-1')
+  await system.poll()
+  system.keyValues.collection('ticket').delete('t-1')
+  const later = new Date(system.clock.now() + 3_600_000).toISOString()
+  system.put(sampleTicket({ id: 't-1', createdAt: later }))
+  await system.clock.advance(1_000)
+  await system.restart()
+  expect(system.runs.events).toHaveLength(1)
+})
+
+test.each([
+  ['began', 'In Progress'],
+  ['was given up', 'Todo'],
+])(
+  'a ticket whose run %s is moved, and does not run again, when the record of the move is damaged',
+  async (how, state) => {
+    const system = await createSystem('t-1')
+    system.startRun('t-1')
+    if (how === 'was given up') await system.settle()
+    system.moveAnswer = 'unavailable'
+    system.endRun('t-1', state)
+    await system.settle()
+    system.moveAnswer = 'made'
+    system.keyValues.collection('errand').set('tracker/t-1', DAMAGED)
+    await system.restart()
+    await system.clock.advance(HTTP_ANSWER_MS_MAX)
+    await system.settle()
+    await system.poll()
+    expect(system.tickets.get('t-1')?.ticket.state).toBe(state)
+    expect([...system.keyValues.collection('errand')]).toEqual([])
+    expect(system.runs.events).toHaveLength(1)
+  },
+)

@@ -3,8 +3,7 @@ import {
   type TrackerConnectionEvent,
   trackerConnectionMachine,
 } from '../../../actors/tracker/tracker-connection.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const byKey: TrackerConnectionEvent = {
   type: 'configured',
@@ -34,75 +33,47 @@ const late: TrackerConnectionEvent = { type: 'refresh failed', problem: 'no answ
 const denied: TrackerConnectionEvent = { type: 'refresh denied', problem: 'revoked' }
 
 const input = undefined
-const stories: readonly Story<TrackerConnectionEvent>[] = [
-  {
-    title: 'an accepted key',
-    input,
-    events: [byKey, answered, partly, answered, unconfigured],
-  },
-  {
-    title: 'a refused key needs a person, and polling pauses meanwhile',
-    input,
-    events: [byKey, refused, refused, byKey],
-  },
-  {
-    title: 'a token is refreshed before it expires, and polling continues',
-    input,
-    events: [byToken, due, refused, refreshed, answered],
-  },
-  {
-    title: 'a refused token is refreshed once; a refusal right after that needs a person',
-    input,
-    events: [byToken, refused, refreshed, refused],
-  },
-  {
-    title: 'a token that was accepted in between is refreshed once more',
-    input,
-    events: [byToken, refused, refreshed, answered, refused],
-    onlyLastLine: true,
-  },
-  {
-    title: 'an early refresh that fails is retried while the token is still valid',
-    input,
-    events: [byToken, due, early, due, early, refused, refreshed],
-  },
-  {
-    title: 'an expired token pauses the polling, and its refresh is retried until it succeeds',
-    input,
-    events: [byToken, due, late, refused, due, refused, late, due, refreshed],
-  },
-  {
-    title: 'a token that has expired before the start is refreshed before the first poll',
-    input,
-    events: [byOldToken, refreshed, answered],
-  },
-  {
-    title: 'a token that has expired before the start and cannot be refreshed needs a person',
-    input,
-    events: [byOldKey, expired, byKey],
-  },
-  {
-    title: 'a token that has expired unnoticed is refreshed before the next request',
-    input,
-    events: [byToken, expired, refreshed, due, expired, late, expired, due, refreshed],
-  },
-  {
-    title: 'a token that has expired unnoticed and cannot be refreshed needs a person',
-    input,
-    events: [byKey, expired],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a refused refresh token needs a person',
-    input,
-    events: [byToken, due, denied, unconfigured, refused],
-  },
-  {
-    title: 'a refresh token that is refused only at a retry needs a person, too',
-    input,
-    events: [byToken, due, late, due, denied],
-    onlyLastLine: true,
-  },
-]
-
-testTrails(trackerConnectionMachine, stories)
+trailTests<TrackerConnectionEvent>(trackerConnectionMachine, input, [
+  ['an accepted key', [byKey, answered, partly, answered, unconfigured]],
+  ['a refused key needs a person, and polling pauses meanwhile', [byKey, refused, refused, byKey]],
+  [
+    'a token is refreshed before it expires, and polling continues',
+    [byToken, due, refused, refreshed, answered],
+  ],
+  [
+    'a refused token is refreshed once; a refusal right after that needs a person',
+    [byToken, refused, refreshed, refused],
+  ],
+  [
+    'a token that was accepted in between is refreshed once more',
+    [byToken, refused, refreshed, answered, refused],
+    LAST_LINE,
+  ],
+  [
+    'an early refresh that fails is retried while the token is still valid',
+    [byToken, due, early, due, early, refused, refreshed],
+  ],
+  [
+    'an expired token pauses the polling, and its refresh is retried until it succeeds',
+    [byToken, due, late, refused, due, refused, late, due, refreshed],
+  ],
+  [
+    'a token that has expired before the start is refreshed before the first poll',
+    [byOldToken, refreshed, answered],
+  ],
+  [
+    'a token that has expired before the start and cannot be refreshed needs a person',
+    [byOldKey, expired, byKey],
+  ],
+  [
+    'a token that has expired unnoticed is refreshed before the next request',
+    [byToken, expired, refreshed, due, expired, late, expired, due, refreshed],
+  ],
+  ['a token that has expired unnoticed and cannot be refreshed needs a person', [byKey, expired], LAST_LINE],
+  ['a refused refresh token needs a person', [byToken, due, denied, unconfigured, refused]],
+  [
+    'a refresh token that is refused only at a retry needs a person, too',
+    [byToken, due, late, due, denied],
+    LAST_LINE,
+  ],
+])

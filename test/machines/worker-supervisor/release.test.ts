@@ -1,8 +1,7 @@
 /** A supervisor that ends either ends its drain, or names what does. */
 import { expect, test } from '@jest/globals'
-import { SupervisionEffects } from '../../../actors/worker-supervisor/supervision-effects.ts'
-import type { OwnDemand } from '../../../core/fleet/supervision.ts'
-import type { DemandRequest } from '../../../core/fleet/supervision-ports.ts'
+import { SupervisionEffects } from '../../../actors/worker-supervisor/create-worker-supervisor.ts'
+import type { DemandRequest, OwnDemand } from '../../../core/fleet/supervision.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 

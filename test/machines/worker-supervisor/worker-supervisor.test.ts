@@ -2,11 +2,10 @@
 import type {
   SupervisorEvent,
   SupervisorInput,
-} from '../../../actors/worker-supervisor/worker-supervisor.events.ts'
+} from '../../../actors/worker-supervisor/worker-supervisor.machine.ts'
 import { workerSupervisorMachine } from '../../../actors/worker-supervisor/worker-supervisor.machine.ts'
 import type { OwnDemand } from '../../../core/fleet/supervision.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { inEach, LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const S = 1_000
 const settings = { idleMs: 60 * S, upMs: 120 * S, startsAbsent: true }
@@ -50,44 +49,18 @@ const stopping = [...draining, answered(121, own)]
 const resting = [...stopping, stopped(125)]
 
 /** The events that every state with answers takes alike. */
-const everywhere: readonly [string, readonly SupervisorEvent[]][] = [
-  ['asking', []],
-  ['serving', serving],
-  ['draining', draining],
-  ['stopped', resting],
-  ['joining', [...resting, answered(130, away, 1), started(131)]],
-]
-const common = everywhere.flatMap(([state, path]): Story<SupervisorEvent>[] => [
-  {
-    title: `a silent host is asked again while ${state}`,
-    input: command,
-    events: [...path, unanswered, pollDue],
-  },
-  {
-    title: `the worker ends by itself while ${state}`,
-    input: command,
-    events: [...path, ended, pauseOver],
-    onlyLastLine: true,
-  },
-  {
-    title: `the worker fails for good while ${state}`,
-    input: command,
-    events: [...path, failed],
-    onlyLastLine: true,
-  },
-  {
-    title: `the supervisor is asked to stop while ${state}`,
-    input: command,
-    events: [...path, stopRequested, released],
-    onlyLastLine: true,
-  },
-])
+const everywhere: Readonly<Record<string, readonly SupervisorEvent[]>> = {
+  asking: [],
+  serving,
+  draining,
+  stopped: resting,
+  joining: [...resting, answered(130, away, 1), started(131)],
+}
 
-const stories: readonly Story<SupervisorEvent>[] = [
-  {
-    title: 'an idle worker is drained, stopped, and undrained when it is gone; work starts it',
-    input: command,
-    events: [
+trailTests<SupervisorEvent>(workerSupervisorMachine, command, [
+  [
+    'an idle worker is drained, stopped, and undrained when it is gone; work starts it',
+    [
       ...serving,
       answered(60, {}),
       ...draining.slice(1),
@@ -101,21 +74,19 @@ const stories: readonly Story<SupervisorEvent>[] = [
       answered(151, away, 1),
       answered(160, {}, 1),
     ],
-  },
-  {
-    title: 'it sleeps on while others wake for all queued runs, and wakes for one more',
-    input: command,
-    events: [
+  ],
+  [
+    'it sleeps on while others wake for all queued runs, and wakes for one more',
+    [
       ...resting,
       answered(128, away),
       answered(140, { ...away, promisedRuns: 1 }, 1),
       answered(150, { ...away, promisedRuns: 1 }, 2),
     ],
-  },
-  {
-    title: 'runs and terminals that slipped in are waited for',
-    input: command,
-    events: [
+  ],
+  [
+    'runs and terminals that slipped in are waited for',
+    [
       ...draining,
       answered(121, { ...own, activeRuns: 1 }),
       answered(130, { ...own, attachSessions: 1 }),
@@ -123,43 +94,30 @@ const stories: readonly Story<SupervisorEvent>[] = [
       answered(169, own),
       answered(170, own),
     ],
-  },
-  {
-    title: 'a worker that is away is never stopped, because its figures say nothing',
-    input: command,
-    events: [...draining, answered(121, { ...own, ...away }), answered(500, { ...own, ...away })],
-  },
-  {
-    title: 'work that comes before the stop ends the drain of the supervisor',
-    input: command,
-    events: [...draining, answered(121, own, 1), answered(122, {}, 1)],
-  },
-  {
-    title: 'an operator who drains meanwhile keeps the drain, and nothing is stopped',
-    input: command,
-    events: [...draining, answered(121, both), answered(122, operators), answered(900, operators, 5)],
-  },
-  {
-    title: 'a request to drain that arrives late is undone',
-    input: command,
-    events: [...draining, unanswered, answered(130, {}), answered(135, own)],
-  },
-  {
-    title: 'a failed stop is tried again after a pause and a new quiet time',
-    input: command,
-    events: [
-      ...stopping,
-      notStopped,
-      answered(123, own),
-      answered(140, own),
-      answered(153, own),
-      stopped(160),
-    ],
-  },
-  {
-    title: 'after a failed stop work starts the worker before its drain ends',
-    input: command,
-    events: [
+  ],
+  [
+    'a worker that is away is never stopped, because its figures say nothing',
+    [...draining, answered(121, { ...own, ...away }), answered(500, { ...own, ...away })],
+  ],
+  [
+    'work that comes before the stop ends the drain of the supervisor',
+    [...draining, answered(121, own, 1), answered(122, {}, 1)],
+  ],
+  [
+    'an operator who drains meanwhile keeps the drain, and nothing is stopped',
+    [...draining, answered(121, both), answered(122, operators), answered(900, operators, 5)],
+  ],
+  [
+    'a request to drain that arrives late is undone',
+    [...draining, unanswered, answered(130, {}), answered(135, own)],
+  ],
+  [
+    'a failed stop is tried again after a pause and a new quiet time',
+    [...stopping, notStopped, answered(123, own), answered(140, own), answered(153, own), stopped(160)],
+  ],
+  [
+    'after a failed stop work starts the worker before its drain ends',
+    [
       ...stopping,
       notStopped,
       answered(123, own, 1),
@@ -168,45 +126,27 @@ const stories: readonly Story<SupervisorEvent>[] = [
       answered(132, own, 1),
       answered(133, {}, 1),
     ],
-  },
-  {
-    title: 'no work wakes a worker that an operator drained',
-    input: command,
-    events: [
-      ...resting,
-      answered(126, { ...operators, ...away }, 9),
-      answered(999, { ...operators, ...away }, 9),
-    ],
-  },
-  {
-    title: 'a worker that somebody else started serves',
-    input: command,
-    events: [...resting, answered(126, away), answered(127, {})],
-  },
-  {
-    title: 'a worker that went away by itself is started for work after three minutes',
-    input: command,
-    events: [...serving, answered(10, away, 1), answered(189, away, 1), answered(190, away, 1)],
-  },
-  {
-    title: 'a drain of an earlier supervisor ends when the worker has been started',
-    input: command,
-    events: [
-      answered(0, { ...own, ...away }),
-      started(5),
-      answered(6, { ...own, ...away }),
-      answered(9, own),
-    ],
-  },
-  {
-    title: 'a drain of an earlier supervisor beside an operator’s ends, and nothing is started',
-    input: command,
-    events: [answered(0, { ...both, ...away }), answered(1, { ...operators, ...away })],
-  },
-  {
-    title: 'a worker that does not connect counts as stopped, and is started again',
-    input: command,
-    events: [
+  ],
+  [
+    'no work wakes a worker that an operator drained',
+    [...resting, answered(126, { ...operators, ...away }, 9), answered(999, { ...operators, ...away }, 9)],
+  ],
+  ['a worker that somebody else started serves', [...resting, answered(126, away), answered(127, {})]],
+  [
+    'a worker that went away by itself is started for work after three minutes',
+    [...serving, answered(10, away, 1), answered(189, away, 1), answered(190, away, 1)],
+  ],
+  [
+    'a drain of an earlier supervisor ends when the worker has been started',
+    [answered(0, { ...own, ...away }), started(5), answered(6, { ...own, ...away }), answered(9, own)],
+  ],
+  [
+    'a drain of an earlier supervisor beside an operator’s ends, and nothing is started',
+    [answered(0, { ...both, ...away }), answered(1, { ...operators, ...away })],
+  ],
+  [
+    'a worker that does not connect counts as stopped, and is started again',
+    [
       answered(0, away),
       answered(1, away, 1),
       started(2),
@@ -214,30 +154,28 @@ const stories: readonly Story<SupervisorEvent>[] = [
       answered(602, away, 1),
       answered(603, away, 1),
     ],
-  },
-  {
-    title: 'a failed start is tried again',
-    input: command,
-    events: [answered(0, away), answered(1, away, 1), notStarted, answered(2, away, 1), answered(7, away, 1)],
-  },
-  {
-    title: 'a worker process starts first, whether the host answers or not',
-    input: child,
-    events: [started(0), unanswered, answered(5, away), answered(6, {})],
-  },
-  {
-    title: 'a worker process that cannot be started is tried again',
-    input: child,
-    events: [notStarted, pauseOver, ended, stopRequested, released],
-  },
-  { title: 'a worker process that fails for good ends its supervisor', input: child, events: [failed] },
-  { title: 'asked to stop while it starts the worker', input: child, events: [stopRequested, released] },
-  {
-    title: 'asked to stop while it stops the worker',
-    input: command,
-    events: [...stopping, stopRequested, released],
-  },
-  ...common,
-]
-
-testTrails(workerSupervisorMachine, stories)
+  ],
+  [
+    'a failed start is tried again',
+    [answered(0, away), answered(1, away, 1), notStarted, answered(2, away, 1), answered(7, away, 1)],
+  ],
+  [
+    'a worker process starts first, whether the host answers or not',
+    [started(0), unanswered, answered(5, away), answered(6, {})],
+    { input: child },
+  ],
+  [
+    'a worker process that cannot be started is tried again',
+    [notStarted, pauseOver, ended, stopRequested, released],
+    { input: child },
+  ],
+  ['a worker process that fails for good ends its supervisor', [failed], { input: child }],
+  ['asked to stop while it starts the worker', [stopRequested, released], { input: child }],
+  ['asked to stop while it stops the worker', [...stopping, stopRequested, released]],
+  ...inEach(everywhere, [
+    ['a silent host is asked again', [unanswered, pollDue]],
+    ['the worker ends by itself', [ended, pauseOver], LAST_LINE],
+    ['the worker fails for good', [failed], LAST_LINE],
+    ['the supervisor is asked to stop', [stopRequested, released], LAST_LINE],
+  ]),
+])

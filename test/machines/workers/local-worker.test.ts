@@ -1,7 +1,6 @@
 /** The local worker machine: start, restart and drain of the host's own worker process. */
 import { type LocalWorkerEvent, localWorkerMachine } from '../../../actors/workers/local-worker.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { LAST_LINE, trailTests } from '../trail-tests.ts'
 
 const settings = { concurrency: 2, codeHostFolder: null, codeHostOrigin: null }
 const wanted: LocalWorkerEvent = { type: 'wanted', settings }
@@ -18,66 +17,35 @@ const pauseOver: LocalWorkerEvent = { type: 'pause over' }
 
 const input = undefined
 
-const stories: readonly Story<LocalWorkerEvent>[] = [
-  {
-    title: 'no process starts while none is wanted',
-    input,
-    events: [unwanted],
-  },
-  {
-    title: 'a process that dies restarts after a pause that grows until one is steady',
-    input,
-    events: [wanted, started, died, pauseOver, started, died, pauseOver, started, steady, died],
-  },
-  {
-    title: 'a failed start is retried',
-    input,
-    events: [wanted, failed, pauseOver, started],
-  },
-  {
-    title: 'a process that the host refused as unknown enrolls again',
-    input,
-    events: [wanted, started, unauthorized, pauseOver, started],
-  },
-  {
-    title: 'after an unrecoverable exit the pause is longer',
-    input,
-    events: [wanted, started, unrecoverable],
-    onlyLastLine: true,
-  },
-  {
-    title: 'a changed concurrency takes a new process once the old one has finished its runs',
-    input,
-    events: [wanted, started, wider, died, started],
-  },
-  {
-    title:
-      'another folder of the code host takes a new process, because a worker learns it at its start only',
-    input,
-    events: [wanted, started, elsewhere, died, started],
-  },
-  {
-    title: 'the same configuration again changes nothing',
-    input,
-    events: [wanted, started, { ...wanted, settings: { ...settings } }],
-    onlyLastLine: true,
-  },
-  {
-    title: 'switched off, the process finishes its runs',
-    input,
-    events: [wanted, started, unwanted, died],
-  },
-  {
-    title: 'switched off during the start, the process is drained as soon as it runs',
-    input,
-    events: [wanted, unwanted, started, died],
-  },
-  {
-    title: 'switched off during the pause, the process is not restarted',
-    input,
-    events: [wanted, failed, unwanted],
-    onlyLastLine: true,
-  },
-]
-
-testTrails(localWorkerMachine, stories)
+trailTests<LocalWorkerEvent>(localWorkerMachine, input, [
+  ['no process starts while none is wanted', [unwanted]],
+  [
+    'a process that dies restarts after a pause that grows until one is steady',
+    [wanted, started, died, pauseOver, started, died, pauseOver, started, steady, died],
+  ],
+  ['a failed start is retried', [wanted, failed, pauseOver, started]],
+  [
+    'a process that the host refused as unknown enrolls again',
+    [wanted, started, unauthorized, pauseOver, started],
+  ],
+  ['after an unrecoverable exit the pause is longer', [wanted, started, unrecoverable], LAST_LINE],
+  [
+    'a changed concurrency takes a new process once the old one has finished its runs',
+    [wanted, started, wider, died, started],
+  ],
+  [
+    'another folder of the code host takes a new process, because a worker learns it at its start only',
+    [wanted, started, elsewhere, died, started],
+  ],
+  [
+    'the same configuration again changes nothing',
+    [wanted, started, { ...wanted, settings: { ...settings } }],
+    LAST_LINE,
+  ],
+  ['switched off, the process finishes its runs', [wanted, started, unwanted, died]],
+  [
+    'switched off during the start, the process is drained as soon as it runs',
+    [wanted, unwanted, started, died],
+  ],
+  ['switched off during the pause, the process is not restarted', [wanted, failed, unwanted], LAST_LINE],
+])

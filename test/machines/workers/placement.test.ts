@@ -70,6 +70,7 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
     mayGrant: () => true,
     isPaused: () => false,
     isDiskFull: () => false,
+    hasLostLease: () => false,
     repos: () => ({}),
     preparation: preparation as unknown as SchedulerPorts['preparation'],
     ticketOf: ({ ticket }) => ticket,

@@ -1,9 +1,9 @@
 /** A socket of a worker whose frames take their turns. */
 import { expect, test } from '@jest/globals'
-import { BUG_MESSAGES } from '../../../actors/runtime/bug-messages.ts'
+import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import { FRAMES_TURN_MS_MAX, FrameTurns } from '../../../actors/workers/frame-turns.ts'
-import { RoutedSocket } from '../../../actors/workers/routed-socket.ts'
 import type { WorkerConnection } from '../../../actors/workers/worker-connections.ts'
+import { RoutedSocket } from '../../../actors/workers/worker-frame-router.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 

@@ -39,6 +39,7 @@ function createQueue() {
     mayGrant: () => true,
     isPaused: () => false,
     isDiskFull: () => false,
+    hasLostLease: () => false,
     repos: () => ({}),
     preparation,
     ticketOf: (run) => currentTicket(run.ticket),

@@ -1,9 +1,8 @@
 /** Turns of sleeping workers: who is told of queued runs, and when a turn is over. */
 import { expect, test } from '@jest/globals'
 import type { EnrolledWorker } from '../../../actors/workers/enrolled-worker.ts'
-import { WakeTurns } from '../../../actors/workers/wake-turns.ts'
+import { WAKE_TURN_MS, WakeTurns } from '../../../actors/workers/module.ts'
 import type { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
-import { WAKE_TURN_MS } from '../../../protocol/limits.ts'
 import { createSettableClock } from '../../support/test-resources.ts'
 
 function open() {

@@ -1,7 +1,6 @@
 /** The worker machine: an enrolled worker from its enrollment to its revocation. */
 import { type WorkerEvent, type WorkerInput, workerMachine } from '../../../actors/workers/worker.machine.ts'
-import type { Story } from '../trail.ts'
-import { testTrails } from '../trail-tests.ts'
+import { trailTests } from '../trail-tests.ts'
 
 const T0 = '2026-03-01T08:00:00.000Z'
 const T1 = '2026-03-01T09:00:00.000Z'
@@ -29,92 +28,43 @@ const ephemeral: WorkerInput = { ...input, joinKey: 'jk-1', ephemeral: true }
 const vacated: WorkerEvent = { type: 'vacated', until: Date.parse(T1) }
 const vacantTooLong: WorkerEvent = { type: 'deadline.vacancy' }
 
-const stories: readonly Story<WorkerEvent>[] = [
-  {
-    title: 'a worker that proves its credential is enrolled for good',
-    input,
-    events: [proven, seen],
-  },
-  {
-    title: 'a worker that never proves its credential is removed',
-    input,
-    events: [seen, unproven],
-  },
-  {
-    title: 'a worker may be renamed in every state',
-    input,
-    events: [renamed, proven, renamed, drained, renamed],
-  },
-  {
-    title: 'drained before the proof, the worker must still prove its credential',
-    input,
-    events: [drained, seen, unproven],
-  },
-  {
-    title: 'drained before the proof, which then arrives',
-    input,
-    events: [drained, proven, enabled, drained],
-  },
-  {
-    title: 'drained and enabled before the proof, the worker must still prove its credential',
-    input,
-    events: [drained, enabled, unproven],
-  },
-  {
-    title: 'a second proof changes nothing',
-    input,
-    events: [proven, proven],
-  },
-  {
-    title: 'an ephemeral worker that stays away is removed at the first instant that was set',
-    input: ephemeral,
-    events: [proven, vacated, { ...vacated, until: Date.parse(T1) + 1 }, vacantTooLong],
-  },
-  {
-    title: 'an ephemeral worker that comes back in time stays, and its next absence counts anew',
-    input: ephemeral,
-    events: [proven, vacated, seen, drained, vacated, seen, vacated, vacantTooLong],
-  },
-  {
-    title: 'an ephemeral worker that left before its proof',
-    input: ephemeral,
-    events: [vacated, seen, vacated, vacantTooLong],
-  },
-  {
-    title: 'revoked right after the enrollment',
-    input,
-    events: [revoked],
-  },
-  {
-    title: 'revoked while active',
-    input,
-    events: [proven, revoked],
-  },
-  {
-    title: 'revoked while draining',
-    input,
-    events: [proven, drained, revoked],
-  },
-  {
-    title: 'a supervisor ends its own drain',
-    input,
-    events: [proven, drainedBySupervisor, drainedBySupervisor, released, released],
-  },
-  {
-    title: 'a supervisor that ends its drain leaves that of an operator, whoever was first',
-    input,
-    events: [proven, drainedBySupervisor, drained, released, drainedBySupervisor, released],
-  },
-  {
-    title: 'an operator who enables a worker ends the drain of its supervisor too',
-    input,
-    events: [proven, drained, drainedBySupervisor, enabled, released],
-  },
-  {
-    title: 'draining and enabling twice changes nothing',
-    input,
-    events: [proven, enabled, drained, drained, enabled],
-  },
-]
-
-testTrails(workerMachine, stories)
+trailTests<WorkerEvent>(workerMachine, input, [
+  ['a worker that proves its credential is enrolled for good', [proven, seen]],
+  ['a worker that never proves its credential is removed', [seen, unproven]],
+  ['a worker may be renamed in every state', [renamed, proven, renamed, drained, renamed]],
+  ['drained before the proof, the worker must still prove its credential', [drained, seen, unproven]],
+  ['drained before the proof, which then arrives', [drained, proven, enabled, drained]],
+  [
+    'drained and enabled before the proof, the worker must still prove its credential',
+    [drained, enabled, unproven],
+  ],
+  ['a second proof changes nothing', [proven, proven]],
+  [
+    'an ephemeral worker that stays away is removed at the first instant that was set',
+    [proven, vacated, { ...vacated, until: Date.parse(T1) + 1 }, vacantTooLong],
+    { input: ephemeral },
+  ],
+  [
+    'an ephemeral worker that comes back in time stays, and its next absence counts anew',
+    [proven, vacated, seen, drained, vacated, seen, vacated, vacantTooLong],
+    { input: ephemeral },
+  ],
+  [
+    'an ephemeral worker that left before its proof',
+    [vacated, seen, vacated, vacantTooLong],
+    { input: ephemeral },
+  ],
+  ['revoked right after the enrollment', [revoked]],
+  ['revoked while active', [proven, revoked]],
+  ['revoked while draining', [proven, drained, revoked]],
+  ['a supervisor ends its own drain', [proven, drainedBySupervisor, drainedBySupervisor, released, released]],
+  [
+    'a supervisor that ends its drain leaves that of an operator, whoever was first',
+    [proven, drainedBySupervisor, drained, released, drainedBySupervisor, released],
+  ],
+  [
+    'an operator who enables a worker ends the drain of its supervisor too',
+    [proven, drained, drainedBySupervisor, enabled, released],
+  ],
+  ['draining and enabling twice changes nothing', [proven, enabled, drained, drained, enabled]],
+])

@@ -1,7 +1,7 @@
 /** The words of the page that the browser shows after the tracker's consent page. */
 import { expect, test } from '@jest/globals'
 import { createCallbackPage } from '../../../actors/accounts/callback-page.ts'
-import { CONNECT_AGAIN } from '../../../actors/accounts/oauth-redirect-effects.ts'
+import { CONNECT_AGAIN } from '../../../actors/accounts/oauth-redirects.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 
 test.each<[situation: string, result: Result<string>, title: string, message: string]>([

@@ -18,7 +18,7 @@ describe('the agent registry', () => {
   })
 
   test('knows the agent of each key that a person may give', () => {
-    const { trackerApiKey: _, codehostToken: __, ...agentKeys } = CREDENTIAL_PROVIDERS
+    const { trackerApiKey: _, codehostToken: __, storageToken: ___, ...agentKeys } = CREDENTIAL_PROVIDERS
     for (const [field, provider] of Object.entries(agentKeys))
       expect(credentialFieldFor(provider, 'a key')).toBe(field)
   })

@@ -222,17 +222,42 @@ test('an item keeps its id while its trouble lasts', () => {
 
 test('a full disk and an unreadable repository are named, and callers without a token learn the kind alone', () => {
   const reason = "acme/api can't be read: the code host could not be reached"
-  const unreadable = [5, 9].map((seconds) => ({ reason, since: instant(-seconds) }))
+  const waiting = [endedRun()]
+  const unfollowed = [endedRun({ id: 'run-2', ticket: sampleTicket({ id: 't-2', identifier: 'ENG-2' }) })]
+  const unreadable = [
+    { reason: `${reason}!`, since: instant(-5), waiting, unfollowed: [] },
+    { reason, since: instant(-9), waiting: [], unfollowed },
+  ]
   const disk = { reason: 'no space left on the disk of /data/state', since: instant(-3) }
   const { items } = collectAttention(factsWith({ unreadable, disk }))
   expect(items).toEqual([
-    { id: "codehost:acme/api can't be read", kind: 'codehost', message: reason, since: instant(-9) },
+    {
+      id: "codehost:acme/api can't be read",
+      kind: 'codehost',
+      message: `${reason}; waiting for it: ENG-228; not followed until then: the pull requests of ENG-2`,
+      cure: 'switchyard explain ENG-228',
+      since: instant(-9),
+    },
     { id: 'disk', kind: 'disk', message: expect.stringContaining(disk.reason), since: instant(-3) },
   ])
   const degraded = degradationsOf(items)
   expect(degraded).toHaveLength(2)
   expect(degraded.join()).not.toMatch(/acme|data/)
   expect(degradationsOf([])).toEqual([])
+})
+
+test.each([
+  ['the code host could not be reached', 'switchyard doctor'],
+  ['the code host refused the token; connect the code host again', 'switchyard connect codehost'],
+])('what no run waits for has a cure too: %s', (why, cure) => {
+  const repository = {
+    reason: `acme/api can't be read: ${why}`,
+    since: instant(-9),
+    waiting: [],
+    unfollowed: [],
+  }
+  const { items } = collectAttention(factsWith({ unreadable: [repository] }))
+  expect(items).toMatchObject([{ message: repository.reason, cure }])
 })
 
 test('the full disk of a worker is named with its worker, and is none of the host', () => {

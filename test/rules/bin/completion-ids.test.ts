@@ -1,8 +1,8 @@
 /** The ids that the host knows, by kind. */
 import { expect, test } from '@jest/globals'
-import { readIds } from '../../../bin/completion/ids.ts'
-import { readLine } from '../../../bin/completion/line.ts'
-import { createProgram } from '../../../bin/tree/program.ts'
+import { readIds } from '../../../bin/cli/help/complete.ts'
+import { readLine } from '../../../bin/cli/help/completion-line.ts'
+import { createProgram } from '../../../bin/cli/program.ts'
 import type { Client } from '../../../client/client.ts'
 
 const ticket = { identifier: 'ENG-1', title: 'The lamp flickers' }
@@ -22,6 +22,20 @@ const answers = {
 // Only these functions are called.
 const client = answers as unknown as Client
 const program = createProgram()
+
+test.each([
+  ['tickets show ', { limit: 200 }],
+  ['tickets show ENG', { q: 'ENG', limit: 200 }],
+])('“%s” asks the host for the tickets that fit', async (line, query) => {
+  const asked: unknown[] = []
+  const listTickets = async (named: unknown) => {
+    asked.push(named)
+    return []
+  }
+  const asking = { ...answers, listTickets } as unknown as Client
+  await readIds(asking, readLine(program, line.split(' ')), {})
+  expect(asked).toEqual([query])
+})
 
 test.each([
   ['logs ', ['ENG-1']],

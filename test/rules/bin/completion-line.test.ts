@@ -1,7 +1,7 @@
 /** Completing a command line: which words, ids or files may stand at its end. */
 import { expect, test } from '@jest/globals'
-import { readLine } from '../../../bin/completion/line.ts'
-import { createProgram } from '../../../bin/tree/program.ts'
+import { readLine } from '../../../bin/cli/help/completion-line.ts'
+import { createProgram } from '../../../bin/cli/program.ts'
 
 const program = createProgram()
 const read = (line: string) => readLine(program, line.split(' '))

@@ -1,7 +1,7 @@
 /** The commands that help after a refusal of the host. */
 import { expect, test } from '@jest/globals'
-import { cureOfRequest } from '../../../bin/client/request-cures.ts'
-import { cureOfRun, type RunVerb, withRunCure, withTicketCure } from '../../../bin/client/run-cures.ts'
+import { cureOfRun, type RunVerb, withRunCure, withTicketCure } from '../../../bin/cli/runs/run-cures.ts'
+import { cureOfRequest } from '../../../bin/process/report-error.ts'
 import type { Client } from '../../../client/client.ts'
 import { HostRefusal } from '../../../client/errors.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -37,7 +37,7 @@ test.each<[string, number, string | undefined]>([
   ['POST /api/pulls/api/7/merge', 409, 'switchyard pulls show api 7'],
   ['POST /api/pulls/a%20b/7/merge', 404, 'switchyard pulls'],
   ['POST /api/pulls/a%20b/7/merge', 400, "switchyard pulls show 'a b' 7"],
-  ['GET /api/pulls?state=open', 400, 'switchyard doctor'],
+  ['GET /api/pulls?state=open', 400, 'switchyard connect codehost'],
   ['GET /api/runs/run-1/artifacts/x', 404, 'switchyard runs artifacts run-1'],
   ['POST /api/tickets', 400, 'switchyard config get repos'],
   ['DELETE /api/workers/wk-1', 400, 'switchyard workers drain wk-1'],
@@ -48,6 +48,11 @@ test.each<[string, number, string | undefined]>([
 
 test.each([
   ['POST /api/pulls/api/7/reply', '/body: must not be empty', undefined],
+  [
+    'GET /api/pulls',
+    'the code host is not connected; set codehost.path to the folder of its repositories',
+    'switchyard config set codehost.path FOLDER',
+  ],
   ['POST /api/tickets', '/priority: must be at most 4', undefined],
   ['POST /api/tickets', '/repo: web is not a key under repos', 'switchyard config get repos'],
 ])('%s: %s', (request, message, cure) => {

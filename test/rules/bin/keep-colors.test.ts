@@ -1,6 +1,6 @@
 /** The part of a program's output that reaches a terminal. */
 import { expect, test } from '@jest/globals'
-import { keepColors } from '../../../bin/commands/keep-colors.ts'
+import { keepColors } from '../../../bin/output/text-width.ts'
 
 test.each([
   ['a plain line', 'added 412 packages', 'added 412 packages'],

@@ -1,11 +1,9 @@
 /** A session answers each message, right or wrong, line by line. */
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from '@jest/globals'
-import { LineSplitter, type SplitLine } from '../../../bin/mcp/line-splitter.ts'
-import { serveStdio } from '../../../bin/mcp/serve-stdio.ts'
-import { type CallTool, McpSession } from '../../../bin/mcp/session.ts'
-import { MCP_CALLS_MAX } from '../../../protocol/limits.ts'
-import { listMcpTools } from '../../../protocol/mcp-tool-list.ts'
+import { LineSplitter, type SplitLine, serveStdio } from '../../../bin/cli/mcp/serve-stdio.ts'
+import { type CallTool, MCP_CALLS_MAX, McpSession } from '../../../bin/cli/mcp/session.ts'
+import { listMcpTools } from '../../../protocol/mcp-tools.ts'
 
 interface Opened {
   readonly session: McpSession

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { expect, test } from '@jest/globals'
 import { parseSync } from '@swc/core'
-import { createProgram } from '../../../bin/tree/program.ts'
+import { createProgram } from '../../../bin/cli/program.ts'
 
 const root = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))
 const FOLDERS = [

@@ -1,6 +1,6 @@
 /** Names of runs, tickets and workers, as people write them. */
 import { describe, expect, test } from '@jest/globals'
-import { findRun, findRuns, findTicket, findWorker } from '../../../bin/client/names.ts'
+import { findRun, findRuns, findTicket, findWorker } from '../../../bin/cli/command/names.ts'
 import type { Client } from '../../../client/client.ts'
 import { HostRefusal } from '../../../client/errors.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -15,7 +15,8 @@ const HEX = fakeRun(idOf('ffff'), 'queued', 'bad')
 /** A client of a host with these runs, in the host's order. */
 function clientOf(runs: readonly Run[], workers = [fakeWorker('wk-0123456789abcdef')]): Client {
   const newestFirst = [...runs].sort((a, b) => (a.id < b.id ? 1 : -1))
-  const calls: Pick<Client, 'listRuns' | 'readRun' | 'explainRun' | 'listWorkers' | 'listTickets'> = {
+  const unknown = () => new HostRefusal({ url: 'http://h' }, { status: 404, text: '{"error":"no"}' }, 'GET /')
+  const calls: Pick<Client, 'listRuns' | 'readRun' | 'explainTicket' | 'listWorkers'> = {
     listRuns: async ({ ticket, before, limit } = {}) =>
       newestFirst
         .filter((run) => ticket === undefined || run.ticket.identifier === ticket)
@@ -24,14 +25,14 @@ function clientOf(runs: readonly Run[], workers = [fakeWorker('wk-0123456789abcd
     readRun: async ({ id }) => {
       const found = newestFirst.find((run) => run.id === id)
       if (found !== undefined) return found
-      throw new HostRefusal({ url: 'http://h' }, { status: 404, text: '{"error":"no run"}' }, 'GET /')
+      throw unknown()
     },
-    explainRun: async ({ id }) => {
-      const run = await calls.readRun({ id })
-      return { ticket: run.ticket, run, gates: [] }
+    explainTicket: async ({ id }) => {
+      const run = newestFirst.find(({ ticket }) => ticket.identifier === id)
+      if (run === undefined && id !== 'ENG-9') throw unknown()
+      return { ticket: run?.ticket ?? fakeTicket(id), gates: [] }
     },
     listWorkers: async () => ({ workers }),
-    listTickets: async () => [fakeTicket('ENG-9')],
   }
   // Names are found with these requests only.
   return calls as Client

@@ -1,8 +1,7 @@
 /** The commands that the quickstart prints at its end. */
 import { execFileSync } from 'node:child_process'
 import { describe, expect, test } from '@jest/globals'
-import { foldCommand } from '../../../bin/quickstart/fold-command.ts'
-import { describeNextSteps } from '../../../bin/quickstart/next-steps.ts'
+import { describeNextSteps, foldCommand } from '../../../bin/programs/quickstart/next-steps.ts'
 import { aRun } from '../run/runs.ts'
 
 const WORDS = ['node', 'dist/bin/switchyard.js', 'attach', "'a b'", '|', 'cat']

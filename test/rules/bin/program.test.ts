@@ -1,6 +1,6 @@
 /** How much of the tree of commands a start builds. */
 import { expect, test } from '@jest/globals'
-import { createProgram, createProgramFor } from '../../../bin/tree/program.ts'
+import { createProgram, createProgramFor } from '../../../bin/cli/program.ts'
 
 const namesFor = (...words: string[]) => createProgramFor(words).commands.map((command) => command.name())
 const all = createProgram().commands.map((command) => command.name())

@@ -1,7 +1,7 @@
 /** The words with which the quickstart shows the state of a run to a person. */
 import { describe, expect, test } from '@jest/globals'
 import { createColors } from '../../../bin/output/colors.ts'
-import { describeFailure, ProgressOutput } from '../../../bin/quickstart/progress-output.ts'
+import { describeFailure, ProgressOutput } from '../../../bin/programs/quickstart/progress-output.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { aRun, aTicket, T0 } from '../run/runs.ts'
 

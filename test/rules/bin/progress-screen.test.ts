@@ -1,6 +1,6 @@
 /** The lines that the quickstart redraws on a terminal. */
 import { expect, test } from '@jest/globals'
-import { ProgressScreen, type ScreenOutput } from '../../../bin/quickstart/progress-screen.ts'
+import { ProgressScreen, type ScreenOutput } from '../../../bin/programs/quickstart/progress-screen.ts'
 
 const UTF8 = { LANG: 'C.UTF-8' }
 const LINE = ' 1.2s GREET-1  completed, greeter#1'

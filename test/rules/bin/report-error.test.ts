@@ -1,6 +1,6 @@
 /** The message for the person about the error that ended a command. */
 import { expect, test } from '@jest/globals'
-import { reportError } from '../../../bin/report-error.ts'
+import { reportError } from '../../../bin/process/report-error.ts'
 
 function report(error: unknown, isDebugging = false) {
   const printed: (readonly [string, string | undefined])[] = []

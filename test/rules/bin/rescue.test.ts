@@ -1,8 +1,11 @@
 /** Tests of what a stopping process reports about the copy that saves a lost database. */
 import { expect, test } from '@jest/globals'
-import { watchRescue } from '../../../bin/rescue.ts'
+import {
+  RESCUE_BYTES_PER_SECOND_MIN,
+  RESCUE_MS_MIN,
+  watchRescue,
+} from '../../../bin/process/store-exit-code.ts'
 import type { StoreState } from '../../../core/ports.ts'
-import { RESCUE_BYTES_PER_SECOND_MIN, RESCUE_MS_MIN } from '../../../protocol/limits.ts'
 
 const lost = (ended: Promise<string>, bytes = 0): StoreState => ({
   is: 'broken',

@@ -1,7 +1,6 @@
 /** The first page of help. */
 import { expect, test } from '@jest/globals'
-import { createProgram } from '../../../bin/tree/program.ts'
-import { ROOT_HELP } from '../../../bin/tree/root-help.ts'
+import { createProgram, ROOT_HELP } from '../../../bin/cli/program.ts'
 
 /** Names stand before the first gap of a line that is indented by two spaces. */
 const namesInHelp = ROOT_HELP.split('\n')

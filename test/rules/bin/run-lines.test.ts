@@ -1,6 +1,6 @@
 /** The lines of a log for people. The messages of agents are shortened ones of captured streams. */
 import { describe, expect, test } from '@jest/globals'
-import { lastLineOf, lineOf } from '../../../bin/commands/run-lines.ts'
+import { lastLineOf, lineOf } from '../../../bin/cli/runs/run-lines.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 
 const base = { runId: 'run-1', index: 0, at: '2026-11-22T14:00:00.000Z' }

@@ -1,6 +1,6 @@
 /** The messages of a service to its manager: their words and their times. */
 import { expect, test } from '@jest/globals'
-import { openServiceNotifier } from '../../../bin/service-notifier.ts'
+import { openServiceNotifier } from '../../../bin/process/service-notifier.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 

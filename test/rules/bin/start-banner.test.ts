@@ -1,7 +1,7 @@
 /** The lines of the start banner: connected, or the name of what is missing. */
 import { expect, test } from '@jest/globals'
 import { createColors } from '../../../bin/output/colors.ts'
-import { type BannerFacts, formatBanner } from '../../../bin/start-banner.ts'
+import { type BannerFacts, formatBanner } from '../../../bin/programs/serve/start-banner.ts'
 import { completeConfig } from '../../../protocol/config.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { aRun } from '../run/runs.ts'
@@ -93,6 +93,22 @@ test('the commands name a data directory that is not the one of the environment'
   expect(printed).toContain("  tracker    not connected: switchyard connect codehost --data-dir '/my data'\n")
   expect(printed).toMatch(/ fleet .*: switchyard config set fleet\.host ADDRESS --data-dir '\/my data'\n/)
   expect(printed).toMatch(/^Next: switchyard connect codehost --data-dir '\/my data'$/m)
+})
+
+test('issues start by a label, or at once', () => {
+  const nextOf = (states: readonly string[]) => {
+    const tracker = { driver: 'github', eligible: { states } } as const
+    const config = configOf({
+      tracker,
+      codehost: { token: 'a-token-of-a-code-host' },
+      agent: { commands: { agentA: 'scripted-agent' } },
+      repos: { web: { remote: 'acme/web' } },
+    })
+    const hello = { config, linearStatus: { state: 'connected' as const }, workers: [atlas] }
+    return formatBanner(facts(hello), plain).match(/^Next: (.*)$/m)?.[1]
+  }
+  expect(nextOf(['Todo'])).toBe('label an issue Todo, and a run starts')
+  expect(nextOf([])).toBe('open an issue, and a run starts')
 })
 
 test.each<[string, Partial<BannerFacts['hello']>, Partial<BannerFacts>, RegExp]>([

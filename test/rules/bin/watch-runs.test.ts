@@ -1,6 +1,6 @@
 /** Watching runs until they have ended, where the hello does not hold them. */
 import { expect, test } from '@jest/globals'
-import { watchRuns } from '../../../bin/client/watch-runs.ts'
+import { watchRuns } from '../../../bin/cli/runs/watch-runs.ts'
 import type { ClientConnection } from '../../../client/connection.ts'
 import { HostRefusal } from '../../../client/errors.ts'
 import { fakeRun } from '../../support/fake-host-api.ts'

@@ -210,8 +210,11 @@ test('the last events are asked for by their number', async () => {
 
 test('a lost connection and its return are told once each', async () => {
   const host = new ModelHost(new Random(1))
-  const told: string[] = []
-  const following = follow(host, { onLost: (reason) => told.push(reason), onBack: () => told.push('back') })
+  const reported: string[] = []
+  const following = follow(host, {
+    onLost: (reason) => reported.push(reason),
+    onBack: () => reported.push('back'),
+  })
   let step = 0
   await settle(following, () => {
     step++
@@ -219,7 +222,7 @@ test('a lost connection and its return are told once each', async () => {
     if (host.isAway) host.breakLines()
     if (step === 60) host.end()
   })
-  expect(told).toEqual(['no host answers at http://host.example (broken)', 'back'])
+  expect(reported).toEqual(['no host answers at http://host.example (broken)', 'back'])
 })
 
 test('without a host at first, and with a run that nobody knows, it ends with the reason', async () => {

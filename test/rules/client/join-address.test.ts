@@ -42,3 +42,15 @@ test('a changed port is named with the restart that it waits for', () => {
   expect(notesWith(0)).not.toMatch(/restart of the host is due/)
   expect(notesWith(Number(new URL(HERE).port))).not.toMatch(/restart of the host is due/)
 })
+
+test.each([
+  ['another port', 4401, /listens on port 4401, and on 4409 from its next start/],
+  ['an address for the first time', 0, /listens for this machine only, and on 4409 from its next start/],
+])('%s of the fleet is named with the restart that it waits for', (_what, fleetPort, expected) => {
+  const fleet = { ...configDefaults.fleet, host: '0.0.0.0', port: 4409, tls }
+  const notesWith = (port: number | undefined) =>
+    joinCommand(fleet, HERE, '--token-file', { fleetPort: port }).notes.join('\n')
+  expect(notesWith(fleetPort)).toMatch(expected)
+  expect(notesWith(4409)).toBe('')
+  expect(notesWith(undefined)).toBe('')
+})

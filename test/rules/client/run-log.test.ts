@@ -4,8 +4,8 @@
  */
 import { expect, test } from '@jest/globals'
 import type { EventRange } from '../../../client/run-events.ts'
+import type { IndexRange, RunLogSource, RunLogState } from '../../../client/run-log.ts'
 import { RunLog } from '../../../client/run-log.ts'
-import type { IndexRange, RunLogSource, RunLogState } from '../../../client/run-log-ports.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { drawSeed, Random } from '../../support/random.ts'

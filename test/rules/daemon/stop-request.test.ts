@@ -1,7 +1,7 @@
 /** Tests of what two requests to stop one execution ask for together. */
 import { expect, test } from '@jest/globals'
+import { joinStopRequests } from '../../../core/daemon/outcome.ts'
 import type { StopRequest } from '../../../core/daemon/ports.ts'
-import { joinStopRequests } from '../../../core/daemon/stop-request.ts'
 
 const interrupt: StopRequest = { how: 'interrupt', reason: 'cancelled' }
 const kill: StopRequest = { how: 'kill', reason: 'too slow' }

@@ -1,11 +1,11 @@
 /** Tests of the gates between a ticket and a worker: each verdict of each gate, and their agreement with placement. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { explainGates } from '../../../core/explain/explain-gates.ts'
+import { explainGates, missingRunReason } from '../../../core/explain/explain-gates.ts'
 import type { ExplainedRun, ExplainedWorker, ExplainFacts } from '../../../core/explain/facts.ts'
-import { missingRunReason } from '../../../core/explain/missing-run-reason.ts'
 import type { PlacementRequest, WaitReason } from '../../../core/fleet/obstacles.ts'
 import { FLEET_REASONS, PAUSED, placeRun } from '../../../core/fleet/placement.ts'
+import { NO_ANSWER } from '../../../core/fleet/rejection.ts'
 import { type JobNeeds, keyInSandboxCure } from '../../../core/run/job-needs.ts'
 import { judgeRepo } from '../../../core/tickets/repo.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
@@ -259,6 +259,29 @@ test.each<[string, Partial<ExplainFacts>]>([
     },
   ],
   [
+    'stop ENG-245 is under review, ENG-246 is completed, and in state Todo | switchyard runs open ENG-245',
+    {
+      blockers: [
+        {
+          ticket: sampleTicket({ identifier: 'ENG-245' }),
+          status: 'completed',
+          review: 'switchyard runs open ENG-245',
+        },
+        { ticket: sampleTicket({ identifier: 'ENG-246' }), status: 'completed' },
+      ],
+    },
+  ],
+  [
+    'stop ENG-245 is running, ENG-246 failed, ENG-247 was cancelled | switchyard retry ENG-246',
+    {
+      blockers: [
+        { ticket: sampleTicket({ identifier: 'ENG-245' }), status: 'running' },
+        { ticket: sampleTicket({ identifier: 'ENG-246' }), status: 'failed' },
+        { ticket: sampleTicket({ identifier: 'ENG-247' }), status: 'cancelled' },
+      ],
+    },
+  ],
+  [
     "stop each waits for the next: ENG-251, ENG-245, ENG-251 | take one out of another's blockedBy",
     {
       blockers: [{ ticket: sampleTicket({ identifier: 'ENG-245' }), status: 'queued' }],
@@ -310,7 +333,14 @@ const lacking = { agents: { agentA: { found: false, problem: 'install it' } } }
 describe('workers', () => {
   test.each<[string, ExplainedWorker[]]>([
     [`stop none is enrolled | ${ADD_WORKER}`, []],
-    [`wait none; not onyx (not connected) | wait, or: ${ADD_WORKER}`, [worker('onyx', away)]],
+    [
+      `wait none; not onyx (not connected) | wait, or start onyx again on its machine, or: ${ADD_WORKER}`,
+      [worker('onyx', away)],
+    ],
+    [
+      `wait none; not onyx (not connected, last seen 2h00m ago), atlas (not connected) | wait, or start one of onyx, atlas again on its machine, or: ${ADD_WORKER}`,
+      [worker('onyx', { ...away, lastSeenAt: NOW - 7_200_000 }), worker('atlas', away)],
+    ],
     [
       'stop none; not mica (draining), onyx (not connected) | switchyard workers enable mica',
       [worker('mica', draining), worker('onyx', away)],
@@ -342,7 +372,9 @@ describe('workers', () => {
   test('another worker is no cure for a follow-up that needs a sandbox', () => {
     const request = { runId: 'run-1', requiredWorker: 'wk-forge' }
     const facts = factsWith({ request, workers: [worker('atlas'), worker('forge', away)] })
-    expect(line('workers', facts)).toBe('wait none; not forge (not connected)')
+    expect(line('workers', facts)).toBe(
+      'wait none; not forge (not connected) | wait, or start forge again on its machine; which one that is: switchyard workers show forge',
+    )
   })
 })
 
@@ -363,6 +395,10 @@ test.each<[string, ExplainedWorker[], Partial<ExplainedRun>?]>([
   [
     `wait atlas 0 of 2 slots; atlas refused a dispatch; asked again at 2026-11-22T14:32:30.000Z | wait, or: ${ADD_WORKER}`,
     [worker('atlas', refused)],
+  ],
+  [
+    `wait atlas 0 of 2 slots; atlas gave no answer to a dispatch; asked again at 2026-11-22T14:32:30.000Z | wait, or start atlas again on its machine, or: ${ADD_WORKER}`,
+    [worker('atlas', { ...refused, refusal: NO_ANSWER })],
   ],
   ['pass atlas 2 of 2, forge 0 of 2 slots', [worker('atlas', full), worker('forge')]],
   ['pass no connected worker to ask', [worker('atlas', away)]],
@@ -430,9 +466,22 @@ test('a second obstacle is seen at once', () => {
 })
 
 test('a run that was sent to a worker passes the gates of workers', () => {
-  const gates = explainGates(factsWith({ workers: busy, run: runWith({ sentTo: 'atlas' }) }))
+  const gates = explainGates(factsWith({ workers: busy, run: runWith({ sentTo: worker('atlas') }) }))
   expect(gates.slice(7).map(lineOf)).toEqual(Array(4).fill('pass the run was sent to atlas'))
   expect(gates.every(({ status }) => status === 'pass')).toBe(true)
+})
+
+test('a run that was sent to a worker that went before it answered waits for that worker', () => {
+  const sentTo = worker('atlas', { ...away, lastSeenAt: NOW - 61_000 })
+  const facts = factsWith({ workers: [sentTo], run: runWith({ sentTo }) })
+  expect(explainGates(facts).filter(({ status }) => status !== 'pass')).toEqual([
+    {
+      id: 'workers',
+      status: 'wait',
+      message: 'the run was sent to atlas, which is not connected, last seen 1m01s ago',
+      cure: `wait, or start atlas again on its machine, or: ${ADD_WORKER}`,
+    },
+  ])
 })
 
 // ---- agreement with placement --------------------------------------------------------------------------------------
@@ -443,7 +492,7 @@ const GATE_OF_REASON: readonly (readonly [RegExp, GateId])[] = [
   [/^waiting for /, 'blockers'],
   [/^no repository is for |^\d+ repositories fit |can't be read: /, 'repository'],
   [/^no workers connected$|^all workers( that could take it)? are draining$|^no worker has /, 'workers'],
-  [/^fleet at capacity$|^all workers( that could take it)? refused a dispatch/, 'capacity'],
+  [/^fleet at capacity$|^all workers( that could take it)? (refused a dispatch|gave no answer)/, 'capacity'],
   [/^credential of /, 'credential'],
   [/holds the sandbox$|^all workers( that could take it)? are on hold(: |$)|^the disk of worker /, 'sandbox'],
 ]

@@ -6,14 +6,12 @@ import {
   chooseUnprovenSeat,
   holderOfAddress,
   type Seat,
-} from '../../../core/fleet/connection-seats.ts'
-import {
   WORKER_SEAT_MS_MIN,
   WORKERS_JOINING_MAX,
   WORKERS_PROVEN_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_MAX,
   WORKERS_UNREGISTERED_PER_ADDRESS_MAX,
-} from '../../../protocol/limits.ts'
+} from '../../../core/fleet/connection-seats.ts'
 
 /** `counts`: how many seats each holder has; the seats are numbered from 0, all taken at 1000. */
 const seats = (counts: Readonly<Record<string, number>>): Seat[] =>

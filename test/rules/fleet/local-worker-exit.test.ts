@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
-import { EXIT } from '../../../bin/exit.ts'
-import { classifyExit, describeExit } from '../../../core/fleet/local-worker-exit.ts'
+import { EXIT } from '../../../bin/process/exit.ts'
+import { classifyExit, describeExit } from '../../../core/fleet/local-worker.ts'
 
 test.each([
   ['stopped by somebody', { code: EXIT.done }, 'died'],

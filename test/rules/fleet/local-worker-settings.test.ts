@@ -1,6 +1,6 @@
 /** The local worker may reach the code host of the configuration besides what the operator names. */
 import { expect, test } from '@jest/globals'
-import { localWorkerSettings } from '../../../core/fleet/local-worker-settings.ts'
+import { localWorkerSettings } from '../../../core/fleet/local-worker.ts'
 import { completeConfig } from '../../../protocol/config.ts'
 
 test.each([

@@ -1,7 +1,7 @@
 /** Tests of the normalization of worker names. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { normalizeWorkerName, workerNameOrDefault } from '../../../core/fleet/naming.ts'
+import { normalizeWorkerName, workerNameOrDefault } from '../../../core/fleet/admission.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../../protocol/limits.ts'
 
 test.each([

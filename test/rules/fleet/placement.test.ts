@@ -84,8 +84,12 @@ describe('placed', () => {
     expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toBe(
       "worker wk-1's name holds the sandbox",
     )
-    expect(placed([worker('wk-1', fullDisk), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toMatch(
-      /^the disk of worker wk-1's name is full/,
+    for (const obstacle of [fullDisk, { ...fullDisk, ...held }])
+      expect(placed([worker('wk-1', obstacle), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toBe(
+        "worker wk-1's name holds the sandbox, and its disk is full (room for 512 MiB, a run needs 1024)",
+      )
+    expect(placed([worker('wk-1', { ...fullDisk, ...away })], { ...want, requiredWorker: 'wk-1' })).toBe(
+      "worker wk-1's name holds the sandbox",
     )
     expect(placed([worker('wk-2')], { ...want, requiredWorker: 'wk-9' })).toBe(
       'worker wk-9 holds the sandbox',
@@ -230,6 +234,11 @@ test.each<[title: string, workers: WorkerFacts[], reason: string]>([
     'no worker has agentA: install it',
   ],
   ['tried in vain', [worker('wk-1', tried), worker('wk-2', lacking)], "acme/web can't be read: x"],
+  [
+    'the disk of the only one with the agent is full',
+    [worker('wk-1', lacking), worker('wk-2', { ...having, ...fullDisk })],
+    "the disk of worker wk-2's name is full (room for 512 MiB, a run needs 1024); no other connected worker could take it",
+  ],
   ['nobody is connected', [worker('wk-1', { ...lacking, ...away })], 'no workers connected'],
   ['draining, and has the agent', [worker('wk-1', { ...having, ...draining })], 'all workers are draining'],
 ])('the reason to wait: %s', (_, workers, reason) => {

@@ -1,8 +1,15 @@
 /** Tests of dispatch refusals: when a worker goes on hold, and for how long. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../../core/fleet/rejection.ts'
-import { WORKER_HOLD_MS, WORKER_HOLD_REJECTIONS, WORKER_HOLD_WINDOW_MS } from '../../../protocol/limits.ts'
+import {
+  holdEndsAt,
+  holdReason,
+  parseRejection,
+  relevantRejections,
+  WORKER_HOLD_MS,
+  WORKER_HOLD_REJECTIONS,
+  WORKER_HOLD_WINDOW_MS,
+} from '../../../core/fleet/rejection.ts'
 
 const MINUTE = 60_000
 const NOW = Date.UTC(2026, 2, 1)

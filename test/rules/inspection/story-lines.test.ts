@@ -1,6 +1,6 @@
 /** The lines of a story: as the frames come, and across a host that was started again. */
 import { expect, test } from '@jest/globals'
-import { StoryLines } from '../../../core/inspection/story-lines.ts'
+import { StoryLines } from '../../../core/inspection/story.ts'
 import type { InspectFrame, InspectionRecord } from '../../../protocol/inspection.ts'
 
 const hello = (now: number): InspectFrame => ({ type: 'inspect-hello', version: '1', now, actors: 1 })

@@ -2,8 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { SERVER_TOOLS, type ServerTool } from '../../../protocol/agents/model-use.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
-import { isAllowedModel } from '../../../worker/model-api/allowed-models.ts'
-import { createModelGate } from '../../../worker/model-api/model-gate.ts'
+import { createModelGate, isAllowedModel } from '../../../worker/model-api/model-gate.ts'
 import { mayLeave, mayReturn } from '../../../worker/model-api/passing-headers.ts'
 
 const lines: string[] = []

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { PriceTable } from '../../../core/run/price.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
-import { MODEL_ANSWER_BYTES_MAX } from '../../../protocol/limits.ts'
+import { MODEL_ANSWER_BYTES_MAX } from '../../../worker/model-api/answer-usage.ts'
 import { createModelMeter } from '../../../worker/model-api/create-model-meter.ts'
 import type { MeteredRequest, ModelMeter, RequestEnd, RequestMeter } from '../../../worker/model-api/meter.ts'
 
@@ -175,7 +175,7 @@ test.each<[AgentProvider, string, object]>([
 })
 
 test('a model without a price costs the dearest of its vendor, and shows its tokens', async () => {
-  const told: number[] = []
+  const reported: number[] = []
   const table = {
     ...prices,
     models: { 'claude-a': RATES, 'claude-b': { ...RATES, output: 9e6 }, 'gpt-a': { ...RATES, input: 9e6 } },
@@ -184,7 +184,7 @@ test('a model without a price costs the dearest of its vendor, and shows its tok
     provider: 'agentA',
     prices: table,
     limits: {},
-    onSpent: (costUsd) => told.push(costUsd),
+    onSpent: (costUsd) => reported.push(costUsd),
   })
   const usage = { input_tokens: 3, output_tokens: 7 }
   for (const model of ['claude-next', 'other'])
@@ -194,7 +194,7 @@ test('a model without a price costs the dearest of its vendor, and shows its tok
     { model: 'claude-next', ...tokens },
     { model: 'other', ...tokens },
   ])
-  expect(told).toEqual([66, 132])
+  expect(reported).toEqual([66, 132])
 })
 
 test('free routes and other methods count nothing', async () => {
@@ -216,18 +216,18 @@ const upTo = (usd: number): Partial<MeteredRequest> => ({
 
 describe('a budget', () => {
   test('is spent by the answer that reaches it, and each sum is told', async () => {
-    const told: number[] = []
+    const reported: number[] = []
     const exhausted: string[] = []
     const meter = createModelMeter({
       provider: 'agentA',
       prices,
       limits: { maxCostUsd: 62 },
-      onSpent: (costUsd) => told.push(costUsd),
+      onSpent: (costUsd) => reported.push(costUsd),
       onExhausted: (reason) => exhausted.push(reason),
     })
     await pass(meter, { path: '/v1/messages', answer: anthropic })
     await pass(meter, { path: '/v1/messages', answer: anthropic })
-    expect(told).toEqual([31, 62])
+    expect(reported).toEqual([31, 62])
     const sentence = 'the agent has spent what agent.maxCostUsd allows: $62.0000 of $62'
     expect(await meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 0 }, STAYS)).toMatchObject({
       ok: false,
@@ -254,22 +254,22 @@ describe('a budget', () => {
   })
 
   test('ends the run when the last of the requests under way has settled', async () => {
-    const [told, exhausted]: [number[], string[]] = [[], []]
+    const [reported, exhausted]: [number[], string[]] = [[], []]
     const meter = createModelMeter({
       provider: 'agentA',
       prices,
       limits: { maxCostUsd: 31 },
-      onSpent: (costUsd) => told.push(costUsd),
+      onSpent: (costUsd) => reported.push(costUsd),
       onExhausted: (reason) => exhausted.push(reason),
     })
     const last = await begin(meter, upTo(2))
     await pass(meter, { path: '/v1/messages', answer: anthropic })
     const waits = meter.begin({ method: 'POST', path: '/v1/messages', bodyBytes: 0, ...upTo(2) }, STAYS)
     await new Promise(setImmediate)
-    expect([told, exhausted]).toEqual([[], []])
+    expect([reported, exhausted]).toEqual([[], []])
     last.onEnd('refused')
     expect(await waits).toMatchObject({ ok: false })
-    expect([told, exhausted]).toEqual([[31], [expect.stringMatching(/has spent/)]])
+    expect([reported, exhausted]).toEqual([[31], [expect.stringMatching(/has spent/)]])
   })
 
   test('lets what is free go at once', async () => {

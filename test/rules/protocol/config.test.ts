@@ -108,7 +108,7 @@ describe('a configuration with every key', () => {
 })
 
 describe('special keys', () => {
-  test('ten credentials, one more secret, four that need a restart', () => {
+  test('eleven credentials, one more secret, four that need a restart', () => {
     expect([...CREDENTIAL_PATHS].sort()).toEqual([
       '/agent/agentAApiKey',
       '/agent/agentAOauthToken',
@@ -117,6 +117,7 @@ describe('special keys', () => {
       '/agent/agentCApiKey',
       '/agent/agentCLogin',
       '/codehost/token',
+      '/storage/token',
       '/tracker/apiKey',
       '/tracker/refreshToken',
       '/tracker/tokenExpiresAt',

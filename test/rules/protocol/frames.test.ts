@@ -20,7 +20,7 @@ import {
 import { type Checker, createChecker, parseJson } from '../../../protocol/parse.ts'
 import { asShape } from '../../../protocol/schema-errors.ts'
 import { artifactNameFault } from '../../../store/files/artifact-name.ts'
-import { isUsageName } from '../../../store/files/usage-name.ts'
+import { isUsageName } from '../../../store/files/usage.ts'
 import { hostFrameExamples, job, workerFrameExamples } from './examples.ts'
 
 const error = (check: Checker<unknown>, frame: unknown) => {

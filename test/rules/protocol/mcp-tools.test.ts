@@ -1,9 +1,9 @@
 /** The tools for agents beside the whole table of routes: which routes may be behind a tool, and how a tool is listed. */
 import { describe, expect, test } from '@jest/globals'
 import { MCP_RESULT_BYTES_MAX } from '../../../protocol/limits.ts'
-import { listMcpTools } from '../../../protocol/mcp-tool-list.ts'
 import {
   isReadOnly,
+  listMcpTools,
   MCP_GRANTS,
   type McpGrant,
   type McpTool,
@@ -64,9 +64,11 @@ const NEVER: readonly RouteName[] = [
 
 /** Harmless, and nothing that a person in an editor asks for. */
 const NOT_NEEDED: readonly RouteName[] = [
+  'readStatus',
   'readOpenApi',
   'readMetrics',
   'summarizeRuns',
+  'listTicketRuns',
   'readPlacement',
   'readArtifact',
   'readRunPull',

@@ -137,7 +137,7 @@ describe('operations', () => {
     expect(operationOf(routes.listRuns).responses).toMatchObject({
       200: { headers: { Link: { schema: { type: 'string' } } } },
     })
-    expect(Object(operationOf(routes.listTickets).responses)[200].headers).toBeUndefined()
+    expect(Object(operationOf(routes.readAttention).responses)[200].headers).toBeUndefined()
   })
 
   test('query parameters have their limits', () => {

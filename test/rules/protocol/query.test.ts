@@ -35,15 +35,15 @@ test.each([
   ['before=', '/query/before: must not be empty'],
   [
     'limti=1',
-    '/query/limti: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip',
+    '/query/limti: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip, omit',
   ],
   [
     'limit=1&%1b[2J=1',
-    '/query/\ufffd[2J: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip',
+    '/query/\ufffd[2J: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip, omit',
   ],
   [
     'toString=1&limit=1',
-    '/query/toString: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip',
+    '/query/toString: is no parameter of this path; this path takes limit, before, status, ticket, q, repo, agent, worker, failure, since, until, endedSince, prState, sort, skip, omit',
   ],
 ])('%s', (text, error) => {
   expect(query(text)).toEqual({ ok: false, error })

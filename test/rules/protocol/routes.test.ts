@@ -74,8 +74,11 @@ POST /api/workers/join-keys
 DELETE /api/workers/join-keys/:id
 GET /metrics
 GET /api/runs/summary
+GET /api/tickets/runs
+GET /api/tickets/summary
 GET /api/runs/:id/placement
 GET /api/attention
+GET /api/status
 POST /api/attention/acknowledge
 GET /api/tickets/:id/explain
 GET /api/runs/:id/explain

@@ -1,11 +1,6 @@
 /** The words of a refusal name the host, the proxy and the cure, when a connection fails. */
 import { expect, test } from '@jest/globals'
-import {
-  connectionFailure,
-  hostInUrl,
-  proxyRefusal,
-  stoppingRefusal,
-} from '../../../providers/http/errors.ts'
+import { connectionFailure, hostInUrl, proxyRefusal, stoppingRefusal } from '../../../providers/http/http.ts'
 
 const URL_WITH_SECRET = 'https://code.example:444/secret?q=1'
 const PROXY = 'p.example:1'

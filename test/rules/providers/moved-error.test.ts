@@ -1,6 +1,6 @@
 /** The words with which every tracker refuses to move a ticket that somebody moved elsewhere. */
 import { expect, test } from '@jest/globals'
-import { refuseMovedTicket } from '../../../providers/tracker/moved-error.ts'
+import { refuseMovedTicket } from '../../../providers/tracker/tracker-driver.ts'
 
 test.each([
   ['Backlog', 'ENG-1 was moved to Backlog meanwhile, and stays there'],

@@ -1,6 +1,6 @@
 /** The words of a refusal tell a person which limit stopped the request, and when requests are sent again. */
 import { expect, test } from '@jest/globals'
-import { refuseMinuteQuota, refuseStopped } from '../../../providers/http/rate-limit-refusals.ts'
+import { refuseMinuteQuota, refuseStopped } from '../../../providers/http/request-queue.ts'
 
 const AT = '2026-01-01 01:00:00 UTC'
 const core = { is: 'stop', until: 0, resource: 'core' } as const

@@ -9,7 +9,7 @@ import {
   repeatedIdProblem,
   unprintableNameProblem,
   unreadableFileProblem,
-} from '../../../providers/tracker/local/folder-problems.ts'
+} from '../../../providers/tracker/local/whole-file.ts'
 
 const errorWith = (code: string): Error => Object.assign(new Error(`${code}: it failed`), { code })
 

@@ -1,7 +1,12 @@
 /** The fields of a provisioning request: what is refused with the field, and what stays as it is. */
 import { describe, expect, test } from '@jest/globals'
-import { chooseFleetAddress, requireReachableFleet } from '../../../core/provision/fleet-address.ts'
-import { provisionCommand, readTarget, targetId } from '../../../core/provision/target.ts'
+import {
+  chooseFleetAddress,
+  provisionCommand,
+  readTarget,
+  requireReachableFleet,
+  targetId,
+} from '../../../core/provision/target.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import type { ProvisionRequest } from '../../../protocol/provision.ts'
 

@@ -1,7 +1,6 @@
 /** Tests of the source of a cost entry's figures. */
 import { expect, test } from '@jest/globals'
-import { foldTo } from '../../../core/run/cost.ts'
-import { SCRIPTED_MODEL, SMALL_SCRIPTED_MODEL, withSource } from '../../../core/run/cost-source.ts'
+import { foldTo, SCRIPTED_MODEL, SMALL_SCRIPTED_MODEL, withSource } from '../../../core/run/cost.ts'
 import type { CostEntry, CostSource } from '../../../protocol/cost.ts'
 import { aCost } from './runs.ts'
 

@@ -10,7 +10,7 @@ import {
   totalsOf,
   UNKNOWN_MODEL,
 } from '../../../core/run/cost.ts'
-import { OTHER_MODELS } from '../../../core/run/model-usage.ts'
+import { OTHER_MODELS } from '../../../core/run/usage.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'

@@ -1,10 +1,8 @@
 /** The line of the log about a run's change of status, and the kinds of ends that metrics count. */
 import { describe, expect, test } from '@jest/globals'
-import { formatDuration } from '../../../core/format-duration.ts'
-import { formatUsd } from '../../../core/format-usd.ts'
-import { describeTransition } from '../../../core/run/describe-transition.ts'
+import { formatDuration, formatUsd } from '../../../core/format.ts'
+import { classifyRunEnd, describeTransition } from '../../../core/run/describe-transition.ts'
 import { interruptionError } from '../../../core/run/interruption.ts'
-import { classifyRunEnd } from '../../../core/run/run-end.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from './runs.ts'
 

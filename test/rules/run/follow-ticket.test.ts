@@ -1,6 +1,6 @@
 /** The rule for runs that follow the edits of their tickets, and for what an edit changes. */
 import { expect, test } from '@jest/globals'
-import { followTicket, mayFollowTicket } from '../../../core/run/follow-ticket.ts'
+import { followTicket, mayFollowTicket } from '../../../core/run/edited-ticket.ts'
 import { aRun, aTicket } from './runs.ts'
 
 const waiting = { run: aRun(), job: 'run', lease: null, publishing: null } as const

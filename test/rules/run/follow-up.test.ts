@@ -10,13 +10,15 @@ import {
   readDiscussion,
   remarkKeys,
   sandboxHolder,
+  withRepoOfRun,
 } from '../../../core/run/follow-up.ts'
 import { trimDiscussion } from '../../../core/run/trim-discussion.ts'
 import { JobPull } from '../../../protocol/frames.ts'
 import { FOLLOW_UP_ITEMS_MAX, JOB_DISCUSSION_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import type { PullComment, PullReview, PullThread } from '../../../protocol/pulls.ts'
-import { aCost, aTicket, T0 } from './runs.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { aCost, aRun, aTicket, T0 } from './runs.ts'
 
 const URL = 'https://codehost.example/ada/lamps/pull/7'
 const at = (minute: number): string => new Date(Date.parse(T0) + minute * 60_000).toISOString()
@@ -132,6 +134,23 @@ describe('the branches and the sandbox', () => {
     expect(chooseRepoOfPull('ada/lamps', aTicket, { api: repos.api })).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('{"remote": "ada/lamps"}') },
     })
+  })
+
+  test('a run is shown with the repository of its job, and a queued one with what its ticket chooses', () => {
+    const repoOf = (more: Partial<Run>): string | undefined =>
+      withRepoOfRun(aRun({ ticket: { ...aTicket, labels: ['bug'] }, ...more }), repos).ticket.repo
+    expect(repoOf({ status: 'completed', remote: 'ada/api' })).toBe('api')
+    expect(repoOf({ status: 'running', remote: 'Ada/API' })).toBe('api')
+    expect(repoOf({ status: 'queued', remote: 'ada/api' })).toBe('docs')
+    expect(repoOf({ status: 'failed' })).toBe('docs')
+    expect(repoOf({ status: 'failed', remote: 'ada/gone' })).toBe('docs')
+    const pull = { remote: 'ada/api', number: 3, branch: 'sy/eng-1', confirmed: true }
+    expect([repoOf({ status: 'completed', pull }), repoOf({ status: 'queued', pull })]).toEqual([
+      'api',
+      'api',
+    ])
+    const own = aRun({ ticket: { ...aTicket, repo: 'web' } })
+    expect(withRepoOfRun(own, repos)).toBe(own)
   })
 
   test('the follow-up waits for its sandbox while it is retained', () => {
@@ -273,6 +292,29 @@ describe('a remark that earlier follow-ups received, when this is known,', () =>
 })
 
 describe('within a budget', () => {
+  test('people’s remarks come before failed checks, which are always the newest', () => {
+    const long = 'x'.repeat(1_000)
+    const check = { name: 'lint', status: 'completed', source: 'check-run', conclusion: 'failure' } as const
+    const facts = {
+      ...detail({ comments: [comment('old', 1), comment(long, 2)], reviews: [review(long, 3)] }),
+      updatedAt: at(9),
+      checks: [
+        { ...check, report: long },
+        { ...check, name: 'types' },
+      ],
+    }
+    const whole = readDiscussion(URL, facts, origin)
+    if (!whole.ok) throw new Error(whole.refusal.message)
+    const { pull, omitted } = trimDiscussion(whole.value, 3_400)
+    expect([...bodies(pull.reviews), ...pull.comments.map(({ id }) => id)]).toEqual([
+      long,
+      'c-1-3',
+      'c-2-1000',
+      'check types',
+    ])
+    expect(omitted).toBe(1)
+  })
+
   test('the newest remarks stay in their order, and the others are counted', () => {
     const long = 'x'.repeat(1_000)
     const comments = Array.from({ length: 10 }, (_, minute) => comment(`${minute}${long}`, minute))

@@ -1,7 +1,6 @@
 /** Tests of which issue a pull request closes. */
 import { expect, test } from '@jest/globals'
-import { issueToClose } from '../../../core/run/issue-to-close.ts'
-import { buildJob } from '../../../core/run/job.ts'
+import { buildJob, issueToClose } from '../../../core/run/job.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { aRun, aTicket } from './runs.ts'
 

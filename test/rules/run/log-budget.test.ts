@@ -2,15 +2,18 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
+  describeLeftOut,
   executionLogBytes,
   executionOutputBytes,
   isOutput,
+  LOG_IS_FULL,
+  LOG_TAIL_BYTES_MAX,
+  LOG_TAIL_EVENTS_MAX,
+  LogLimiter,
   logBudget,
   logBytesMaxFor,
 } from '../../../core/run/log-budget.ts'
-import { describeLeftOut, LOG_IS_FULL, LogLimiter } from '../../../core/run/log-limiter.ts'
 import { configDefaults } from '../../../protocol/config.ts'
-import { LOG_TAIL_BYTES_MAX, LOG_TAIL_EVENTS_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import { keepEnd, textBytes } from '../../../protocol/text-budget.ts'
 

@@ -6,12 +6,14 @@ import {
   keepFact,
   keepFactsOf,
   keptFacts,
+  MEMORIES_PER_REPO_MAX,
   type MemoryAuthor,
+  NEW_FACTS_PER_RUN_MAX,
   recordFacts,
   type StoredFact,
   shownFact,
 } from '../../../core/run/memory.ts'
-import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX, NEW_FACTS_PER_RUN_MAX } from '../../../protocol/limits.ts'
+import { MEMORY_CHARS_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'
 import { RepoMemory } from '../../../protocol/run.ts'
 import { T0, T1 } from './runs.ts'

@@ -1,6 +1,6 @@
 /** Tests of whose remarks on a pull request a follow-up obeys. */
 import { expect, test } from '@jest/globals'
-import { selectOrders } from '../../../core/run/orders.ts'
+import { selectOrders } from '../../../core/run/follow-up.ts'
 import type { RepoMapping } from '../../../protocol/config.ts'
 import { UNHEARD_NAMED_MAX } from '../../../protocol/limits.ts'
 import type { PullComment, PullReview, PullThread } from '../../../protocol/pulls.ts'

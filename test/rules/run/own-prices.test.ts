@@ -1,8 +1,6 @@
 /** Tests of prices that the configuration names. */
 import { expect, test } from '@jest/globals'
-import { withDearestPrice } from '../../../core/run/dearest-price.ts'
-import { withOwnPrices } from '../../../core/run/own-prices.ts'
-import { costUsdOf, priceOf } from '../../../core/run/price.ts'
+import { costUsdOf, priceOf, withDearestPrice, withOwnPrices } from '../../../core/run/price.ts'
 import { PRICES } from '../../../core/run/price-table.ts'
 
 test('a price of one’s own goes before the listed one, and before the dearest', () => {

@@ -1,8 +1,14 @@
 /** Tests of prices: the row of a model name, and the price of tokens. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isModelOf, withDearestPrice } from '../../../core/run/dearest-price.ts'
-import { costUsdOf, priceInUsd, priceOf, ratesFor } from '../../../core/run/price.ts'
+import {
+  costUsdOf,
+  isModelOf,
+  priceInUsd,
+  priceOf,
+  ratesFor,
+  withDearestPrice,
+} from '../../../core/run/price.ts'
 import { PRICES } from '../../../core/run/price-table.ts'
 import { AGENT_PROVIDERS } from '../../../protocol/agents/registry.ts'
 

@@ -1,6 +1,6 @@
 /** Long log texts: split into events that fit, with nothing lost and no character torn. */
 import { describe, expect, test } from '@jest/globals'
-import { splitLogEvent } from '../../../core/run/split-log-event.ts'
+import { splitLogEvent } from '../../../core/run/log-budget.ts'
 import { checkWorkerFrame } from '../../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'

@@ -1,7 +1,7 @@
 /** Tests of the origins of credentials: which stored credential the service may use. */
 import { describe, expect, test } from '@jest/globals'
 import { bindCredentials } from '../../../core/settings/credential-origins.ts'
-import { valueAt } from '../../../core/settings/path.ts'
+import { valueAt } from '../../../core/settings/json-values.ts'
 import { createConfig } from '../../support/sample-configs.ts'
 
 const SECRETS = {

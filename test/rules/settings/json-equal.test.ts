@@ -1,7 +1,7 @@
 /** Tests of JSON equality, on which "changed", "restart" and the check of credentials depend. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isJsonEqual } from '../../../core/settings/json-equal.ts'
+import { isJsonEqual } from '../../../core/settings/json-values.ts'
 
 test.each<[unknown, unknown, boolean]>([
   [{ a: 1, b: 2 }, { b: 2, a: 1 }, true],

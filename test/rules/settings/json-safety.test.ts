@@ -1,8 +1,7 @@
 /** Tests of values that must never become configuration. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isJsonEqual } from '../../../core/settings/json-equal.ts'
-import { checkJsonSafety } from '../../../core/settings/json-safety.ts'
+import { checkJsonSafety, isJsonEqual } from '../../../core/settings/json-values.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX } from '../../../protocol/limits.ts'
 
 const nested = (depth: number): unknown => JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`)

@@ -1,7 +1,7 @@
 /** The function agrees with `JSON.parse` about faults, and names the position without quoting the text. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { findJsonSyntaxError } from '../../../core/settings/json-syntax-error.ts'
+import { findJsonSyntaxError } from '../../../core/settings/read.ts'
 
 const parses = (text: string): boolean => {
   try {

@@ -1,8 +1,8 @@
 /** Credentials do not change by patch, however the patch is spelled. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { objectWith, valueAt } from '../../../core/settings/path.ts'
-import { guardCredentials } from '../../../core/settings/protected-keys.ts'
+import { guardCredentials } from '../../../core/settings/change.ts'
+import { objectWith, valueAt } from '../../../core/settings/json-values.ts'
 import { CREDENTIAL_PATHS } from '../../../protocol/config.ts'
 import { mergePatch } from '../../../protocol/merge-patch.ts'
 import { secretFor, withSecrets } from '../../support/sample-configs.ts'

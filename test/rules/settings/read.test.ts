@@ -1,6 +1,6 @@
 /** Tests of reading a configuration text, at start-up and after a hand edit. */
 import { describe, expect, test } from '@jest/globals'
-import { adoptEdit } from '../../../core/settings/edit.ts'
+import { adoptEdit } from '../../../core/settings/change.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import { configDefaults, SECRET_PATHS } from '../../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../../protocol/limits.ts'

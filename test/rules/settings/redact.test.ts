@@ -1,7 +1,7 @@
 /** Tests that no configuration leaves the process with a secret. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { valueAt } from '../../../core/settings/path.ts'
+import { valueAt } from '../../../core/settings/json-values.ts'
 import { redactConfig, secretsOf } from '../../../core/settings/redact.ts'
 import { MASK, SECRET_PATHS } from '../../../protocol/config.ts'
 import {

@@ -1,8 +1,14 @@
 /** Tests of blockers and of the words of the queue reason. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { openBlockers, unlistedReason, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
-import { BLOCKERS_WALKED_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
+import {
+  BLOCKERS_WALKED_MAX,
+  openBlockers,
+  unlistedReason,
+  waitingCycle,
+  waitingReason,
+} from '../../../core/tickets/blockers.ts'
+import { NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
 import { byId, sampleTicket, tracked } from './samples.ts'
 
 test('a ticket waits for known open tickets, by id or identifier, each once', () => {

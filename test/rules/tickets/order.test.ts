@@ -1,7 +1,7 @@
 /** Tests of the queue's order: priority 1, 2, 3, 4, 0, then age. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { replaceInOrder } from '../../../core/tickets/order.ts'
+import { replaceInOrder } from '../../../core/tickets/ticket-listing.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { compareTickets, priorityRank } from '../../../protocol/ticket-order.ts'
 import { sampleTicket } from './samples.ts'

@@ -5,11 +5,13 @@ import {
   holdsTickets,
   holdTicket,
   nextTicketStep,
+  observeTicket,
   releaseTicket,
+  rememberedMove,
   stateOfStep,
+  type TicketObservation,
   unchangedRunText,
 } from '../../../core/tickets/run-progress.ts'
-import { observeTicket, type TicketObservation } from '../../../core/tickets/run-trigger.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { sampleTicket } from './samples.ts'
 
@@ -126,4 +128,13 @@ test('the log of a run without changes names the ticket and its new state', () =
   expect(unchangedRunText('ENG-1', 'Todo')).toBe(
     'the run changed nothing, so ENG-1 goes to Todo without a review',
   )
+})
+
+test.each<[string, Partial<TicketObservation>, ReturnType<typeof rememberedMove>]>([
+  ['of a run that began', { state: 'Doing', origin: 'Todo' }, { state: 'Doing', from: 'Todo' }],
+  ['to review', { state: 'review' }, { state: 'review', from: 'Doing' }],
+  ['of finished work', { state: 'Done', put: 'Review' }, { state: 'Done', from: 'Doing' }],
+  ['of a release', {}, { state: 'Todo', from: 'Doing', only: ['Doing', 'Todo'] }],
+])('the move %s follows from what is remembered of the ticket', (_, more, move) => {
+  expect(rememberedMove(seen(more), states)).toEqual(move)
 })

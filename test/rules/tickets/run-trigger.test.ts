@@ -7,7 +7,7 @@ import {
   recordHostState,
   shouldStartRun,
   type TicketObservation,
-} from '../../../core/tickets/run-trigger.ts'
+} from '../../../core/tickets/run-progress.ts'
 import { sampleTicket } from './samples.ts'
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 0, minute)).toISOString()

@@ -27,7 +27,7 @@ test('without a credential nothing is connected, and each has a field for a key 
     ['agentA', 'missing', 'agentAApiKey'],
     ['agentB', 'missing', 'agentBApiKey'],
     ['agentC', 'missing', 'agentCApiKey'],
-    ['storage', 'missing', undefined],
+    ['storage', 'missing', 'storageToken'],
   ])
 })
 

@@ -1,6 +1,6 @@
 /** The checks of a pull request in words, and what stands against merging it. */
 import { describe, expect, test } from '@jest/globals'
-import { outcomeOfCheck } from '../../../protocol/pull-checks.ts'
+import { outcomeOfCheck } from '../../../protocol/pull-concerns.ts'
 import type { PullCheck } from '../../../protocol/pulls.ts'
 import {
   allowedMethods,

@@ -1,16 +1,16 @@
 /** The page of costs: days, series, rows, figures, and the exported table. */
 import { expect, test } from '@jest/globals'
-import type { SpentCost } from '../../../client/spent-costs.ts'
+import type { SpentCost } from '../../../client/cost-sums.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { costCsv } from '../../../web/dashboard/costs/cost-csv.ts'
 import {
   completedFigures,
+  costCsv,
   daysUntil,
   mergedFigures,
   reportOf,
+  shortUsd,
 } from '../../../web/dashboard/costs/cost-report.ts'
-import { shortUsd } from '../../../web/dashboard/costs/short-usd.ts'
 import { rangeOfDays, shortDay } from '../../../web/text/days.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 

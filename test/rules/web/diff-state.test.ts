@@ -20,17 +20,22 @@ const storage = {
   setItem: (key: string, value: string) => void kept.set(key, value),
   removeItem: (key: string) => void kept.delete(key),
 }
-const open = (): DiffState => new DiffState('acme/api#1', storage)
+const open = (): DiffState => new DiffState('acme/api#1')
 
-beforeEach(() => kept.clear())
+beforeEach(() => {
+  kept.clear()
+  Object.assign(globalThis, { localStorage: storage })
+})
 
-const rowsOf = (state: DiffState, threads: readonly PullThread[] = []): DiffListRow[] =>
+const rowsOf = (state: DiffState, threads: readonly PullThread[] = [], isSplit = false): DiffListRow[] =>
   listRows({
     files: [FILE],
     threads,
     pending: state.pending,
+    sent: state.sent,
     drafts: state.drafts,
     isFolded: (file) => state.isFolded(file),
+    isSplit,
   })
 
 const shown = (rows: readonly DiffListRow[]): string[] =>
@@ -60,8 +65,25 @@ test('a comment goes into the review, back into its box, and out of it', () => {
   state.edit(comment)
   expect([state.drafts.length, state.pending.length]).toEqual([1, 0])
   state.addToReview(PLACE)
-  state.clearPending()
-  expect(state.pending).toEqual([])
+  state.markPendingSent()
+  expect([state.pending, open().sent]).toEqual([
+    [],
+    [{ ...PLACE, body: 'Name it.', to: 'review', at: expect.any(String) }],
+  ])
+})
+
+test('two columns have the removed lines beside the added ones, and a comment below both', () => {
+  const state = open()
+  state.open(PLACE)
+  const rows = rowsOf(state, [], true)
+  expect(rows.map((row) => (row.is === 'pair' ? `${row.left?.text} | ${row.right?.text}` : row.is))).toEqual([
+    'file',
+    'hunk',
+    'one | one',
+    'two | 2',
+    'undefined | 3',
+    'draft',
+  ])
 })
 
 test('opening a box again keeps its words', () => {
@@ -112,4 +134,17 @@ test('threads and comments stand after their lines, and before all lines when th
   ])
   const keys = rows.map((row, at) => keyOfRow(row, [FILE], at))
   expect(new Set(keys).size).toBe(keys.length)
+})
+
+test('a browser that refuses to keep anything loses comments at a reload only', () => {
+  const refuse = () => {
+    throw new Error('the storage is full')
+  }
+  Object.assign(globalThis, { localStorage: { getItem: refuse, setItem: refuse, removeItem: refuse } })
+  const state = open()
+  state.open(PLACE)
+  state.write(PLACE, 'Why?')
+  expect(state.drafts).toEqual([{ ...PLACE, body: 'Why?' }])
+  state.discard(PLACE)
+  expect(state.drafts).toEqual([])
 })

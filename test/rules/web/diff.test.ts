@@ -1,8 +1,8 @@
 /** A diff as rows: numbers of lines, changed words, places of comments and threads, instructions made of comments. */
 import { describe, expect, test } from '@jest/globals'
-import { instructionsOf } from '../../../web/dashboard/diff/agent-instructions.ts'
-import { changedWords } from '../../../web/dashboard/diff/changed-words.ts'
+import { placeOfThread } from '../../../web/dashboard/diff/diff-list.ts'
 import {
+  changedWords,
   changedWordsOf,
   type DiffFile,
   type DiffRow,
@@ -11,7 +11,7 @@ import {
   placeOf,
   rowsOfFile,
 } from '../../../web/dashboard/diff/diff-rows.ts'
-import { placeOfThread } from '../../../web/dashboard/diff/thread-place.ts'
+import { instructionsOf } from '../../../web/dashboard/diff/diff-state.ts'
 
 const PATCH = [
   '@@ -61,4 +61,5 @@ export function issue()',

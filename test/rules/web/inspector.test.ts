@@ -8,14 +8,28 @@ import type {
   StoryLine,
 } from '../../../protocol/inspection.ts'
 import { actorRows, findActors, relatedActors } from '../../../web/inspector/actor-rows.ts'
-import { actorsAt, actorToOpen } from '../../../web/inspector/actors-at.ts'
-import { detailOf, filterRecords, markOf, surroundingsOf, titleOf } from '../../../web/inspector/causes.ts'
-import { arrowsAround, exitsOf, marksOf } from '../../../web/inspector/chart-marks.ts'
+import {
+  countFields,
+  detailOf,
+  filterRecords,
+  markOf,
+  senderOf,
+  surroundingsOf,
+  titleOf,
+  verdictOn,
+} from '../../../web/inspector/causes.ts'
 import type { MachineChart } from '../../../web/inspector/charts.ts'
-import { momentOf } from '../../../web/inspector/history.ts'
-import { applyFrame, createModel, KEPT_RECORDS_MAX, modelOfStory } from '../../../web/inspector/model.ts'
+import { arrowsAround, exitsOf, marksOf } from '../../../web/inspector/charts.ts'
+import {
+  actorsAt,
+  actorToOpen,
+  applyFrame,
+  createModel,
+  KEPT_RECORDS_MAX,
+  modelOfStory,
+  momentOf,
+} from '../../../web/inspector/model.ts'
 import { sequenceOf } from '../../../web/inspector/sequence.ts'
-import { countFields } from '../../../web/inspector/text.ts'
 
 const actor = (id: string, state = 'queued', owners: Partial<InspectedActor> = {}): InspectedActor => {
   const [kind = '', key = ''] = id.split('/')
@@ -164,8 +178,27 @@ describe('the actors of a story', () => {
     expect(states(n)).toEqual(expected)
   })
 
-  test('are opened at a run', () => {
-    expect([actorToOpen([WORKER, RUN])?.id, actorToOpen([WORKER])?.id]).toEqual([RUN.id, WORKER.id])
+  test('are opened at the run to which something happened last', () => {
+    const model = modelOfStory([
+      { ...DETAIL, actor: RUN },
+      { ...DETAIL, actor: actor('run/r-2', 'queued', { run: 'r-2' }) },
+      happened(1, { actor: 'run/r-2' }),
+      happened(2, {}),
+      happened(3, { actor: WORKER.id }),
+    ])
+    expect(actorToOpen(model)?.id).toBe(RUN.id)
+  })
+
+  test.each([
+    ['the newest run that goes on, when nothing is recorded yet', ['running', 'running', 'queued'], 'run/1'],
+    ['the newest run, when all wait', ['queued', 'queued'], 'run/1'],
+    ['the root, when there is no run', [], 'root/root'],
+  ])('a host is opened at %s', (_, states, id) => {
+    const model = createModel()
+    const runs = states.map((state, n) => actor(`run/${n}`, state))
+    const changed = [actor('root/root', 'serving'), ...runs, WORKER]
+    applyFrame(model, { type: 'inspect-actors', changed, gone: [], complete: true })
+    expect(actorToOpen(model)?.id).toBe(id)
   })
 })
 
@@ -186,12 +219,26 @@ describe('the list of actors', () => {
   })
 
   test('groups them, with what belongs to none at the end', () => {
-    const text = (by: 'kind' | 'run') =>
+    const text = (by: 'kind' | 'worker') =>
       actorRows(all, by).map((row) => (row.is === 'group' ? `${row.name} ${row.count}` : row.actor.key))
     expect(text('kind')).toEqual([
       ...['run 2', 'r-1', 'r-2', 'lease 2', 'l-1', 'l-2', 'worker 1', 'w-1', 'connection 1', 'c1'],
     ])
-    expect(text('run').filter((row) => row.includes(' '))).toEqual(['r-1 2', 'r-2 2', 'of no run 2'])
+    expect(text('worker').filter((row) => row.includes(' '))).toEqual(['w-1 4', 'of no worker 2'])
+  })
+
+  test('puts what works for a ticket under it, the newest ticket first, and the rest apart', () => {
+    const second = [
+      actor('execution/l-2', 'working', { lease: 'l-2', worker: 'w-1' }),
+      actor('lease/l-2', 'held', { run: 'r-2', lease: 'l-2' }),
+      actor('run/r-2', 'running', { run: 'r-2', ticket: 'ENG-2' }),
+    ]
+    const rows = actorRows([WORKER, RUN, LEASE, CONNECTION, ...second], 'ticket')
+    expect(rows.map((row) => (row.is === 'group' ? row.name : row.actor.id))).toEqual([
+      ...['ENG-2', 'run/r-2', 'lease/l-2', 'execution/l-2'],
+      ...['t-1', 'run/r-1', 'lease/l-1'],
+      ...['system', 'connection/c1', 'worker/w-1'],
+    ])
   })
 
   test('knows which actors stand around one', () => {
@@ -221,6 +268,33 @@ describe('events', () => {
     expect(detailOf({ ...happened(9, { from: { is: 'actor', name: LEASE.id } }), fields: { seq: 3 } })).toBe(
       'from lease/l-1, seq 3',
     )
+  })
+
+  test('name their sender, whatever it is', () => {
+    const from = (is: NonNullable<InspectionRecord['from']>['is'], name = '') =>
+      senderOf(happened(1, { from: { is, name } }))
+    expect([from('actor', LEASE.id), from('actor', RUN.id), from('module'), from('restore')]).toEqual([
+      ...['lease/l-1', 'itself', 'the host', 'the restart'],
+    ])
+    expect([from('frame', 'run-patch'), from('deadline', 'expiry'), from('request', 'cancelRun')]).toEqual([
+      ...['frame run-patch', 'deadline expiry', 'request cancelRun'],
+    ])
+  })
+
+  test('say why they are ignored', () => {
+    const verdict = (fields: Partial<InspectionRecord>) =>
+      verdictOn(happened(1, { name: 'retry', before: 'held.open', ...fields }))
+    const refused = [
+      { name: 'isFull', holds: false },
+      { name: 'isOld', holds: false },
+    ]
+    expect(verdict({ ignored: true })).toBe('ignored because nothing in held.open takes it')
+    expect(verdict({ ignored: true, guards: refused.slice(1) })).toBe('ignored because isOld does not hold')
+    expect(verdict({ ignored: true, guards: refused })).toBe('ignored because isFull, isOld do not hold')
+    expect(verdict({ guards: [...refused.slice(1), { name: 'isNew', holds: true }] })).toBe(
+      'because isNew holds',
+    )
+    expect(verdict({ guards: refused.slice(1) })).toBe('')
   })
 
   test('can be filtered to changes of state, and to what is done', () => {
@@ -276,6 +350,21 @@ test('the sequence has a row for each message, and a bar while a state lasts', (
     { lane: 0, state: 'running', fromRow: 2, toRow: 5 },
     { lane: 1, state: 'offered', fromRow: 0, toRow: 3 },
     { lane: 1, state: 'held', fromRow: 3, toRow: 7 },
+  ])
+})
+
+test('an arrow begins at the actor whose effect sent the event', () => {
+  const model = createModel()
+  const records = [
+    happened(1, { name: 'granted' }),
+    happened(2, { is: 'effect', name: 'lease.dispatch', cause: 1 }),
+    happened(3, { actor: LEASE.id, name: 'sent', from: { is: 'effect', name: 'lease.dispatch' }, cause: 2 }),
+  ]
+  applyFrame(model, { type: 'inspect-records', records })
+  const { rows } = sequenceOf([RUN.id, LEASE.id], model.histories)
+  expect(rows.map(({ record, from, to }) => [record.n, from, to])).toEqual([
+    [1, undefined, 0],
+    [3, 0, 1],
   ])
 })
 

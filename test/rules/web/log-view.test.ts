@@ -1,10 +1,9 @@
 /** The log on the page: what it follows, what it counts, where links and searches lead. */
 import { afterEach, expect, test } from '@jest/globals'
-import type { RunLogSource } from '../../../client/run-log-ports.ts'
+import type { RunLogSource } from '../../../client/run-log.ts'
 import type { DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
-import { formatLines, parseLines } from '../../../web/dashboard/run/log/line-address.ts'
-import { LogView } from '../../../web/dashboard/run/log/log-view.ts'
+import { formatLines, LogView, parseLines } from '../../../web/dashboard/run/log/log-view.ts'
 import { until } from '../../support/until.ts'
 
 const eventAt = (index: number, text = `line ${index + 1}`): RunEvent => ({

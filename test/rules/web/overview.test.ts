@@ -3,11 +3,11 @@ import { describe, expect, jest, test } from '@jest/globals'
 import { newestLine } from '../../../client/newest-line.ts'
 import { fingerprintOf } from '../../../protocol/fingerprint.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
-import { attentionEntries, wordsOf } from '../../../web/dashboard/overview/attention-entries.ts'
+import { attentionEntries } from '../../../web/dashboard/overview/attention-entries.ts'
 import { flowTracks } from '../../../web/dashboard/overview/flow.ts'
 import { LeavingRuns } from '../../../web/dashboard/overview/leaving.ts'
 import { phaseScale } from '../../../web/dashboard/overview/phase-scale.ts'
-import { ownReason, queueGroups } from '../../../web/dashboard/overview/queue-groups.ts'
+import { hostWords, ownReason, queueGroups, waitWords } from '../../../web/dashboard/overview/queue-groups.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')
@@ -35,11 +35,13 @@ describe('failures', () => {
   })
 
   test('name agents, instants and repositories as a person does', () => {
-    const textOf = (message: string) => wordsOf({ message }, NOW)
-    expect(textOf(`usage limit of agentA until ${new Date(NOW).toISOString()}`)).toMatch(
+    expect(hostWords(`usage limit of agentA until ${new Date().toISOString()}`)).toMatch(
       /^Usage limit of Claude Code until \d\d:\d\d$/,
     )
-    expect(textOf("acme/empty can't be read: it has no branch main")).toMatch(/^acme\/empty can't/)
+    expect(hostWords('agentA and agentB are missing: set agent.commands.agentB')).toBe(
+      'Claude Code and Codex are missing: set agent.commands.agentB',
+    )
+    expect(hostWords("acme/empty can't be read: it has no branch main")).toMatch(/^acme\/empty can't/)
   })
 
   test('of a run that the page does not know are told by their message', () => {
@@ -75,12 +77,12 @@ describe('queued runs', () => {
     const groups = queueGroups(busy.values())
     expect(groups.map(({ fact, runs }) => [fact, runs.length])).toEqual([
       ['Fleet at capacity', 4],
-      ['acme/api has 7 runs, its limit', 2],
+      ['Worker heron holds the sandbox', 2],
       ['Blocked by another ticket', 1],
-      ['Codex is at its usage limit', 1],
       ['The credential of Gemini CLI is missing', 1],
+      ['The work is done, and waits to be published', 1],
     ])
-    expect(groups[3]?.until).toBe(sample.ago(-130))
+    expect(groups[4]?.until).toBe(sample.ago(-130))
   })
 
   test('a reason that holds for some workers only says so', () => {
@@ -90,9 +92,26 @@ describe('queued runs', () => {
     expect(facts).toEqual(['All workers are draining', 'All workers that could take it are on hold'])
   })
 
+  test('for a worker whose disk is full say so', () => {
+    const [group] = queueGroups([
+      queued('worker heron holds the sandbox, and its disk is full (200 MB free)'),
+    ])
+    expect(group?.fact).toBe('Worker heron holds the sandbox, and its disk is full')
+  })
+
   test('with a reason that no rule knows have it as it is', () => {
     const [group] = queueGroups([queued('attic is on hold: asked again soon')])
     expect([group?.fact, group?.explanation]).toEqual(['Attic is on hold', 'asked again soon'])
+  })
+
+  test('name instants by the clock, and no repository with a large letter', () => {
+    const until = new Date().toISOString()
+    const [again, closed] = [
+      `interrupted: wren was lost; refused a dispatch; asked again at ${until}`,
+      `acme/api is closed until ${until}`,
+    ].map((reason) => waitWords(queued(reason)))
+    expect(again).toMatch(/^Interrupted: wren was lost; refused a dispatch; asked again at \d\d:\d\d$/)
+    expect(closed).toMatch(/^acme\/api is closed until \d\d:\d\d$/)
   })
 
   test('without a reason are next, and one without a priority comes last', () => {
@@ -113,6 +132,12 @@ describe('the flow', () => {
       ['this machine', 'online', '1 of 1'],
     ])
     expect(tracks.flatMap(({ blocks }) => blocks)).toHaveLength(6)
+  })
+
+  test('without a worker has one track, which says so', () => {
+    expect(flowTracks([], []).map(({ name, words }) => `${name}: ${words}`)).toEqual([
+      'no worker: none is enrolled',
+    ])
   })
 
   test('of many workers has the fullest, and one track for the others', () => {

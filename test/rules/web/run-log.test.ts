@@ -9,11 +9,11 @@ import {
   splitLines,
 } from '../../../web/dashboard/run/log/clean-text.ts'
 import { coloredSpans, contrast, legibleColor } from '../../../web/dashboard/run/log/colored-text.ts'
-import { isErrorLine } from '../../../web/dashboard/run/log/error-lines.ts'
-import { extendLines, formatLines, parseLines } from '../../../web/dashboard/run/log/line-address.ts'
+import { LogSearch } from '../../../web/dashboard/run/log/log-finder.ts'
 import { LINES_MAX } from '../../../web/dashboard/run/log/log-lines.ts'
 import { LogModel } from '../../../web/dashboard/run/log/log-model.ts'
-import { LogSearch } from '../../../web/dashboard/run/log/log-search.ts'
+import { extendLines, formatLines, parseLines } from '../../../web/dashboard/run/log/log-view.ts'
+import { isErrorLine } from '../../../web/dashboard/run/log/tool-words.ts'
 
 type Fields = RunEvent extends infer E
   ? E extends RunEvent
@@ -75,7 +75,7 @@ describe('rows of events', () => {
       "output: Cloning into 'api'...",
       'output: added 812 packages',
       'phase: Failed|the agent ended with code 1',
-      'system: Artifact coverage.html, 412 kB',
+      'system: Artifact coverage.html, 402 KiB',
       'system: Usage limit: resets at 5pm',
       'gap: 1,204 reports of the worker are missing (#233 to #1,436). Its buffer was full while it was offline. State and costs are complete.',
     ])

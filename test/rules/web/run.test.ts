@@ -3,8 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { type ChangeOfState, timelineOf } from '../../../web/dashboard/run/timeline.ts'
-import { type RunAct, whyNot } from '../../../web/dashboard/runs/run-rules.ts'
-import { workedWords } from '../../../web/dashboard/runs/worked-words.ts'
+import { type RunAct, whyNot, workedWords } from '../../../web/dashboard/runs/run-rules.ts'
 import { SampleRecords } from '../../support/sample-records.ts'
 
 const NOW = Date.parse('2026-11-20T12:00:00Z')
@@ -136,6 +135,14 @@ describe('the timeline', () => {
       [1, 3],
       [2, undefined],
     ])
+  })
+
+  test('ends with its run, although the log has no end', () => {
+    const finishedAt = new Date(NOW + 5 * MINUTE).toISOString()
+    const changes = [change(1, 'preparing'), change(2, 'running')]
+    const [attempt] = timelineOf({ ...run, status: 'failed', finishedAt }, changes, NOW + 60 * MINUTE)
+    const last = attempt?.parts.at(-1)
+    expect([attempt?.end, last?.status, last?.to]).toEqual(['failed', 'running', NOW + 5 * MINUTE])
   })
 
   test('compresses a long wait, and keeps its true length', () => {

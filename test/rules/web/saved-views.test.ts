@@ -5,7 +5,7 @@ import {
   VIEWS_MAX,
   viewsFrom,
   whyNotSaved,
-} from '../../../web/dashboard/runs/view-rules.ts'
+} from '../../../web/dashboard/runs/saved-views.ts'
 
 test.each([[null], ['null'], ['3'], ['"views"'], ['["status=failed"]'], ['{']])('%s is no views', (kept) => {
   expect(viewsFrom(kept)).toEqual({})

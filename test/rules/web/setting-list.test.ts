@@ -2,8 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { listSettings } from '../../../client/settings.ts'
 import { configDefaults } from '../../../protocol/config.ts'
-import { SETTING_LIST } from '../../../protocol/setting-list.ts'
-import { SETTING_MEANINGS } from '../../../protocol/setting-meanings.ts'
+import { SETTING_LIST, SETTING_MEANINGS } from '../../../protocol/setting-list.ts'
 
 const setting = (key: string) => SETTING_LIST.find((each) => each.key === key)
 const keys = SETTING_LIST.map(({ key }) => key)

@@ -1,13 +1,6 @@
 /** Durations, instants, money and sizes as the pages write them. */
 import { describe, expect, test } from '@jest/globals'
-import {
-  formatCount,
-  formatMoney,
-  formatShare,
-  formatSize,
-  formatTokens,
-  formatUsd,
-} from '../../../web/text/amounts.ts'
+import { formatCount, formatMoney, formatShare, formatTokens, formatUsd } from '../../../web/text/amounts.ts'
 import { decodeOrKeep } from '../../../web/text/decode.ts'
 import { shortenMiddle } from '../../../web/text/shorten.ts'
 import { formatDuration, formatInstant, formatShortAge } from '../../../web/text/times.ts'
@@ -69,13 +62,6 @@ describe('amounts', () => {
     [184_000, '184 k'],
     [999_600, '1.00 M'],
   ])('%p tokens are %s', (count, text) => expect(formatTokens(count)).toBe(text))
-
-  test.each([
-    [812, '812 B'],
-    [412_000, '412 kB'],
-    [1_300_000, '1.3 MB'],
-    [999_600, '1 MB'],
-  ])('%p bytes are %s', (bytes, text) => expect(formatSize(bytes)).toBe(text))
 
   test('shares are whole', () => expect(formatShare(0.857)).toBe('86%'))
 })

@@ -1,7 +1,7 @@
 /** The words for an agent that exceeded a limit: the setting, and its value. */
 import { expect, test } from '@jest/globals'
 import type { JobLimits } from '../../../protocol/frames.ts'
-import { AgentLimits } from '../../../worker/run/agent-limits.ts'
+import { AgentLimits } from '../../../worker/run/agent/agent-watch.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const MINUTE_MS = 60_000

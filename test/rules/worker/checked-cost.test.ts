@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { CostEntry, CostModelUsage } from '../../../protocol/cost.ts'
-import { checkedCost } from '../../../worker/agents/checked-cost.ts'
+import { checkedCost } from '../../../worker/agents/cost.ts'
 
 const usage = (model: string, inputTokens: number, costUsd?: number): CostModelUsage => ({
   model,

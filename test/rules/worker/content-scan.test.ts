@@ -2,9 +2,8 @@
 import { deflateRawSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ContentScan } from '../../../worker/secrets/content-scan.ts'
+import { ContentScan, ZipScan } from '../../../worker/secrets/content-scan.ts'
 import { createSecretSearch } from '../../../worker/secrets/secret-search.ts'
-import { ZipScan } from '../../../worker/secrets/zip-scan.ts'
 
 const KEY = 'npk-Ant_03+xZ/9qLmT7vB2nR5wK8dJ4sH1f'
 const search = createSecretSearch([{ name: 'key', value: KEY }])

@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Result } from '../../../core/result.ts'
 import { resolveTarget } from '../../../worker/sandbox/egress/connect.ts'
+import { buildRefusal } from '../../../worker/sandbox/egress/egress-proxy.ts'
 import { makeNetworkPolicy, parseTarget } from '../../../worker/sandbox/egress/policy.ts'
-import { buildRefusal } from '../../../worker/sandbox/egress/replies.ts'
 
 const messageOf = (answer: Result<unknown>) => (answer.ok ? 'allowed' : answer.refusal.message)
 

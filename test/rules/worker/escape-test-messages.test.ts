@@ -1,6 +1,6 @@
 /** The words for the gaps that the escape test finds in a sandbox. */
 import { expect, test } from '@jest/globals'
-import { findEscapes, NAMESPACES } from '../../../worker/sandbox/escape-test.ts'
+import { findEscapes, NAMESPACES } from '../../../worker/sandbox/local-machine.ts'
 
 const host = {
   pid: 4711,

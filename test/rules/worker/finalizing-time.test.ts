@@ -1,7 +1,7 @@
 /** The time of all steps that follow the agent, without those that contact the code host. */
 import { expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
-import { FinalizingTime } from '../../../worker/run/finalizing-time.ts'
+import { FinalizingTime } from '../../../worker/run/execution/work-plan.ts'
 
 function clockAt() {
   let now = 0

@@ -1,7 +1,7 @@
 /** The words of a follow-up's comment: what happened to the branch, and what was pushed. */
 import { expect, test } from '@jest/globals'
 import type { FollowUpStart } from '../../../worker/git/git-ports.ts'
-import { type FollowUpReport, followUpText } from '../../../worker/run/follow-up-comment-text.ts'
+import { type FollowUpReport, followUpText } from '../../../worker/run/execution/publish-work.ts'
 
 const SHA = 'a'.repeat(40)
 const start: FollowUpStart = {

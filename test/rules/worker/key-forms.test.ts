@@ -2,8 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { findKeys } from '../../../worker/secrets/key-forms.ts'
-import { type FoundValue, KeyScan } from '../../../worker/secrets/key-scan.ts'
+import { type FoundValue, findKeys, KeyScan } from '../../../worker/secrets/key-forms.ts'
 import { AWS_KEY, GITHUB_TOKEN, KEYS, PRIVATE_KEY } from '../../support/made-up-keys.ts'
 
 const kindsIn = (text: string): string[] => findKeys(text).map(({ kind }) => kind)

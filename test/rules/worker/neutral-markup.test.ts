@@ -1,8 +1,8 @@
 /** Tests of what an agent's text may do on a code host: be read. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { neutralizeMarkup, neutralizeMessage } from '../../../worker/git/neutral-markup.ts'
-import { pullBody, pullTitle } from '../../../worker/git/pull-request-text.ts'
+import { pullBody, pullTitle } from '../../../worker/git/publish/pull-request-text.ts'
+import { neutralizeMarkup, neutralizeMessage } from '../../../worker/git/work/neutral-markup.ts'
 import { measureCpuMs } from '../../support/cpu-time.ts'
 
 /** The invisible character is shown as `·`. */

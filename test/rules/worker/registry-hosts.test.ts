@@ -1,7 +1,10 @@
 /** The hosts that the lock files of a repository allow, by table. */
 import { describe, expect, test } from '@jest/globals'
-import { NETWORK_HOSTS_DERIVED_MAX } from '../../../protocol/limits.ts'
-import { describeReachable, RegistryHosts } from '../../../worker/registries/registry-hosts.ts'
+import {
+  describeReachable,
+  NETWORK_HOSTS_DERIVED_MAX,
+  RegistryHosts,
+} from '../../../worker/registries/registry-hosts.ts'
 import { measureCpuMs } from '../../support/cpu-time.ts'
 
 function derived(files: Readonly<Record<string, string>>) {

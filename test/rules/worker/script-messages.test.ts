@@ -1,6 +1,6 @@
 /** The words for mistakes in a scripted ticket: the step, and how to write it. */
 import { expect, test } from '@jest/globals'
-import { parsePrompt, parseScript, VERBS } from '../../../worker/inside/scripted/script.ts'
+import { parsePrompt, parseScript, VERBS } from '../../../examples/scripted-agent/program/script.ts'
 
 test.each<[string, string[], string]>([
   ['an unknown step', ['dance'], `"dance" is no step; use one of ${VERBS.join(', ')}`],

@@ -4,12 +4,12 @@
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import { isDroppable } from '../reference-outbox.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import type { DiskBatch, SimDisk } from '../sim-disk.ts'
-import type { SimWire } from '../sim-wire.ts'
 import type { DaemonExecution, SimWorker } from '../sim-worker.ts'
 import { executionRecordsOn, frameChangesIn, storedFrame } from '../worker-disk.ts'
 import { isOnDisk, reportIdOf, type UnnumberedFrame } from './is-on-disk.ts'
-import type { Law, LawObserver, LawView } from './law.ts'
+import { isDamagedRun, type Law, type LawObserver, type LawView } from './law.ts'
 
 /** Allows for rounding of clocks and of times in frames. */
 const TOLERANCE_MS = 10
@@ -76,11 +76,12 @@ const savedFirst: Law = {
   observe: (view, fail) => {
     const messages = new HostMessages(() => view.now())
     /** Connections that are registered in the protocol's first form, which lacks later keys. */
-    const inFirstForm = new WeakSet<SimWire>()
+    const inFirstForm = new WeakSet<SimConnection>()
     return {
       ...messages.observer,
-      onWorkerSends: ({ plan }, wire, frame, text) => {
-        if (frame.type === 'register' && frame.oldestProtocolVersion === undefined) inFirstForm.add(wire)
+      onWorkerSends: ({ plan }, connection, frame, text) => {
+        if (frame.type === 'register' && frame.oldestProtocolVersion === undefined)
+          inFirstForm.add(connection)
         const workerDisk = view.workerDiskOf(plan.id)
         if (workerDisk === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
         const { leaseId } = frame
@@ -95,7 +96,7 @@ const savedFirst: Law = {
         if (!('seq' in frame) || frame.seq === undefined) return
         const saved = storedFrame(workerDisk, leaseId, frame.seq)
         const isSaved = (stored: string) =>
-          stored === text || (inFirstForm.has(wire) && isInFirstForm(frame, JSON.parse(stored)))
+          stored === text || (inFirstForm.has(connection) && isInFirstForm(frame, JSON.parse(stored)))
         if (saved === undefined || saved.as === 'gap' || !isSaved(saved.text))
           fail(`${frame.type} ${frame.seq} of ${leaseId} is sent but not on disk`, { saved })
       },
@@ -265,7 +266,7 @@ const finishedIsClaimed: Law = {
     const messages = new HostMessages(() => view.now())
     return {
       ...messages.observer,
-      onWorkerSends: ({ plan }, _wire, frame) => {
+      onWorkerSends: ({ plan }, _connection, frame) => {
         const claims = claimsIn(frame)
         const workerDisk = view.workerDiskOf(plan.id)
         if (claims === undefined || workerDisk === undefined) return
@@ -290,7 +291,7 @@ const runningIsClaimed: Law = {
     const messages = new HostMessages(() => view.now())
     return {
       ...messages.observer,
-      onWorkerSends: ({ plan }, _wire, frame) => {
+      onWorkerSends: ({ plan }, _connection, frame) => {
         const claims = claimsIn(frame)
         if (claims === undefined || view.hasHostileLink) return
         for (const { worker, leaseId, runId } of view.executions) {
@@ -340,9 +341,11 @@ const interruptedIsReported: Law = {
         for (const change of changes) {
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
             continue
-          const { how } = { how: '', ...change.row.value }
+          const { how, runId } = { how: '', runId: '', ...change.row.value }
           const known = interrupted.get(change.key)
           if (how !== 'lost' || known === undefined || view.hasHostileLink) continue
+          // No claim helps a lease whose run or watermark is damaged.
+          if (isDamagedRun(view, runId) || view.hostDamage.has('mark', change.key)) continue
           if (forged.has(known.worker) || messages.isReleased(known.worker, change.key)) continue
           if (isStillOnDisk(view, known.worker, change.key))
             fail(`${change.key} was interrupted and not claimed`)
@@ -425,25 +428,28 @@ const acceptedInTime: Law = {
   sentence:
     'an execution begins only if its acceptance left in time on the connection of its dispatch, or the host has named its lease since',
   observe: (view, fail) => {
-    const dispatches = new Map<string, { readonly wire: SimWire; readonly at: number }>()
+    const dispatches = new Map<string, { readonly connection: SimConnection; readonly at: number }>()
     const accepted = new Set<string>()
     const named = new Set<string>()
     return {
-      onWorkerReceives: (wire, frame) => {
-        if (frame.type === 'dispatch') dispatches.set(frame.lease.id, { wire, at: view.now() })
+      onWorkerReceives: (connection, frame) => {
+        if (frame.type === 'dispatch') dispatches.set(frame.lease.id, { connection, at: view.now() })
       },
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId } of frame.leases) {
           const dispatch = dispatches.get(leaseId)
-          const isLater = dispatch?.wire !== wire || view.now() > dispatch.at + DISPATCH_ANSWER_MS
+          const isLater = dispatch?.connection !== connection || view.now() > dispatch.at + DISPATCH_ANSWER_MS
           if (isLater) named.add(leaseId)
         }
       },
-      onWorkerSends: (_worker, wire, frame) => {
+      onWorkerSends: (_worker, connection, frame) => {
         if (frame.type !== 'dispatch-accepted') return
         const dispatch = dispatches.get(frame.leaseId)
-        if (dispatch?.wire === wire && view.now() <= dispatch.at + DISPATCH_ANSWER_MS * CLOCK_RATE_MAX)
+        if (
+          dispatch?.connection === connection &&
+          view.now() <= dispatch.at + DISPATCH_ANSWER_MS * CLOCK_RATE_MAX
+        )
           accepted.add(frame.leaseId)
       },
       onExecutionStarted: ({ leaseId, worker }) => {
@@ -458,28 +464,31 @@ const noNeedlessResend: Law = {
   number: 'D7',
   sentence: 'a frame is sent again only on a new connection, or when the host repeats a number',
   observe: (view, fail) => {
-    const highest = new WeakMap<SimWire, Map<string, number>>()
-    const acks = new WeakMap<SimWire, Map<string, { readonly seq: number; readonly isRepeated: boolean }>>()
+    const highest = new WeakMap<SimConnection, Map<string, number>>()
+    const acks = new WeakMap<
+      SimConnection,
+      Map<string, { readonly seq: number; readonly isRepeated: boolean }>
+    >()
     return {
-      onWorkerReceives: (wire, frame) => {
+      onWorkerReceives: (connection, frame) => {
         if (frame.type !== 'lease-ack') return
-        const known = acks.get(wire) ?? new Map()
-        acks.set(wire, known)
+        const known = acks.get(connection) ?? new Map()
+        acks.set(connection, known)
         for (const { leaseId, seq } of frame.leases)
           known.set(leaseId, { seq, isRepeated: known.get(leaseId)?.seq === seq })
       },
-      onWorkerSends: (_worker, wire, frame) => {
+      onWorkerSends: (_worker, connection, frame) => {
         if (!('leaseId' in frame) || frame.leaseId === undefined) return
         const seq = frame.type === 'lease-gap' ? frame.to : 'seq' in frame ? frame.seq : undefined
         if (seq === undefined) return
         const { leaseId } = frame
-        const sent = highest.get(wire) ?? new Map<string, number>()
-        highest.set(wire, sent)
+        const sent = highest.get(connection) ?? new Map<string, number>()
+        highest.set(connection, sent)
         const last = sent.get(leaseId) ?? 0
-        if (seq <= last && acks.get(wire)?.get(leaseId)?.isRepeated !== true && !view.hasHostileLink)
+        if (seq <= last && acks.get(connection)?.get(leaseId)?.isRepeated !== true && !view.hasHostileLink)
           fail(`${frame.type} ${seq} of ${leaseId} is sent again`, {
             last,
-            ack: acks.get(wire)?.get(leaseId),
+            ack: acks.get(connection)?.get(leaseId),
           })
         sent.set(leaseId, Math.max(last, seq))
       },
@@ -570,9 +579,9 @@ const endsForCause: Law = {
       causes.set(worker, (causes.get(worker) ?? new Set()).add(cause))
     return {
       onFault: ({ plan }, fault) => void add(plan.id, fault),
-      onWorkerReceives: (wire, frame) => {
-        if (frame.type === 'revoked') add(wire.worker, 'revoked')
-        if (frame.type === 'rejected') add(wire.worker, `rejected ${frame.code}`)
+      onWorkerReceives: (connection, frame) => {
+        if (frame.type === 'revoked') add(connection.worker, 'revoked')
+        if (frame.type === 'rejected') add(connection.worker, `rejected ${frame.code}`)
       },
       onDaemonEnded: ({ plan }: SimWorker, { is, detail }) => {
         const known = causes.get(plan.id) ?? new Set<string>()

@@ -1,6 +1,9 @@
-/** Law 36 for the disks of workers: what is damaged there is named, by the worker and in the logs of the runs. */
+/**
+ * Law 36: what is damaged on the disk of a worker is named by the worker and in the logs of the runs; what is damaged on
+ * the disk of the host is in the list of what needs a person, and stays as it is.
+ */
 import type { DiskChange } from '../sim-disk.ts'
-import type { Law, LawView } from './law.ts'
+import { isDamagedRun, type Law, type LawView } from './law.ts'
 
 const damageIsNamed: Law = {
   number: '36',
@@ -18,7 +21,7 @@ const damageIsNamed: Law = {
         for (const names of unnamed.values())
           for (const name of names) if (text.includes(`${name} is damaged`)) names.delete(name)
       },
-      onWorkerSends: ({ plan }, _wire, { type }) => {
+      onWorkerSends: ({ plan }, _connection, { type }) => {
         const [name] = type === 'register' ? (unnamed.get(plan.id) ?? []) : []
         const isThere = name !== undefined && isStillDamaged(view, plan.id, name)
         if (isThere) fail(`${plan.id} says nothing about ${name}`)
@@ -39,12 +42,12 @@ const damageIsReported: Law = {
   observe: (view, fail) => {
     const acked = new Map<string, number>()
     return {
-      onWorkerReceives: (_wire, frame) => {
+      onWorkerReceives: (_connection, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases)
           acked.set(leaseId, Math.max(seq, acked.get(leaseId) ?? 0))
       },
-      onWorkerSends: (_worker, _wire, frame) => {
+      onWorkerSends: (_worker, _connection, frame) => {
         if (frame.type !== 'lease-gap') return
         const { leaseId, from, to, damaged = false } = frame
         const isDamaged = numbersOf([from, to]).some((seq) => view.lostRows.hasFrame(leaseId, seq))
@@ -69,7 +72,7 @@ const damageIsInTheLog: Law = {
     return {
       // This host does not know the frames that the earlier one had not stored.
       onHostStarting: () => dropped.clear(),
-      onHostReceives: (_wire, frame) => {
+      onHostReceives: (_connection, frame) => {
         if (frame?.type !== 'lease-gap' || frame.damaged === true) return
         const { leaseId, from, to } = frame
         dropped.set(leaseId, [...(dropped.get(leaseId) ?? []), [from, to]])
@@ -115,4 +118,62 @@ function namedIn(changes: readonly DiskChange[], runId: string): Ranges {
   )
 }
 
-export const damageLaws: readonly Law[] = [damageIsNamed, damageIsReported, damageIsInTheLog]
+/** The list of what needs a person takes as long as many steps of the simulation. */
+const ASKED_EVERY_MS = 20_000
+/** Rows whose earlier content can't be made again after damage. */
+const SUMS: ReadonlySet<string> = new Set(['day-costs', 'memory'])
+
+const damageOfHostIsNamed: Law = {
+  number: '36',
+  sentence: 'a host names what is damaged on its disk, and replaces no sum by a smaller one',
+  observe: (view, fail) => {
+    let askedAt = 0
+    return {
+      onTick: () => {
+        if (view.hostDamage.isEmpty || view.now() - askedAt < ASKED_EVERY_MS) return
+        askedAt = view.now()
+        const unnamed = view.unnamedDamage() ?? []
+        if (unnamed.length > 0) fail('the host says nothing about what is damaged', { unnamed })
+      },
+      onBeforeCommit: ({ changes }) => {
+        for (const change of view.hostDamage.isEmpty ? [] : changes) {
+          if (change.is !== 'key-value' || !SUMS.has(change.collection)) continue
+          if (change.row !== null && view.disk.isDamaged(change.collection, change.key))
+            fail(`the damaged ${change.collection} of ${change.key} begins again`, { now: change.row.value })
+        }
+      },
+    }
+  },
+}
+
+const unreadLeaseGoesOn: Law = {
+  number: '3',
+  sentence: 'a lease whose watermark is damaged goes on until its worker is there, or its time is over',
+  observe: (view, fail) => {
+    const seen = new Set<string>()
+    return {
+      onHostStarting: () => seen.clear(),
+      onHostSends: (_connection, frame) => {
+        if (frame.type === 'registered') seen.add(frame.workerId)
+      },
+      onCommitted: ({ changes }) => {
+        for (const change of view.hostDamage.isEmpty ? [] : changes) {
+          if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
+            continue
+          const { how, runId, workerId } = { how: '', runId: '', workerId: '', ...change.row.value }
+          const isJudged = view.hostDamage.has('mark', change.key) && !isDamagedRun(view, runId)
+          if (isJudged && how === 'lost' && !seen.has(workerId))
+            fail(`${change.key} is lost, and ${workerId} may still execute ${runId}`)
+        }
+      },
+    }
+  },
+}
+
+export const damageLaws: readonly Law[] = [
+  damageOfHostIsNamed,
+  unreadLeaseGoesOn,
+  damageIsNamed,
+  damageIsReported,
+  damageIsInTheLog,
+]

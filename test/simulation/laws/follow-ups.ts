@@ -37,7 +37,7 @@ const onlyRequested: Law = {
       onRequest: ({ operation, runId = '' }) => {
         if (operation === 'follow up') asked.set(runId, (asked.get(runId) ?? 0) + 1)
       },
-      onHostSends: (_wire, frame) => {
+      onHostSends: (_connection, frame) => {
         if (frame.type !== 'dispatch') return
         const { kind, followUp, pull, credentials } = frame.job
         const { runId } = frame.lease

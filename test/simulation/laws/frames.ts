@@ -5,8 +5,8 @@
  * applied: from event lines, artifacts, memories, usage files and the run's record.
  */
 import { isDroppable } from '../reference-outbox.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import type { DiskBatch } from '../sim-disk.ts'
-import type { SimWire } from '../sim-wire.ts'
 import { isOnDisk, REPORT_ID, type UnnumberedFrame } from './is-on-disk.ts'
 import type { Law, LawView, WatermarkRecord } from './law.ts'
 
@@ -121,9 +121,9 @@ const gapsAreAnnounced: Law = {
       }
     }
     return {
-      onHostReceives: (wire, frame) => {
+      onHostReceives: (connection, frame) => {
         if (frame?.type !== 'lease-gap') return
-        const isOwn = view.lease(frame.leaseId)?.workerId === view.registeredAs(wire)
+        const isOwn = view.lease(frame.leaseId)?.workerId === view.registeredAs(connection)
         if (!isOwn) return
         const gaps = announced.get(frame.leaseId) ?? []
         announced.set(frame.leaseId, gaps)
@@ -147,9 +147,9 @@ const completionIsLast: Law = {
     const seen = new Set<string>()
     const gaps = new Map<string, [number, number][]>()
     return {
-      onHostReceives: (wire, frame) => {
+      onHostReceives: (connection, frame) => {
         if (frame?.type !== 'lease-gap') return
-        if (view.lease(frame.leaseId)?.workerId !== view.registeredAs(wire)) return
+        if (view.lease(frame.leaseId)?.workerId !== view.registeredAs(connection)) return
         const known = gaps.get(frame.leaseId) ?? []
         gaps.set(frame.leaseId, known)
         known.push([frame.from, frame.to])
@@ -218,7 +218,7 @@ const acknowledgedIsDurable: Law = {
   observe: (view, fail) => {
     const lastAcked = new Map<string, number>()
     return {
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases) {
           const { mark } = view.watermarkOf(leaseId)
@@ -227,8 +227,10 @@ const acknowledgedIsDurable: Law = {
             fail(`${leaseId} was acknowledged up to ${lastAcked.get(leaseId)}, now ${seq}`)
           lastAcked.set(leaseId, seq)
           const owner = view.lease(leaseId)?.workerId
-          if (owner !== undefined && owner !== view.registeredAs(wire))
-            fail(`${leaseId} of ${owner} is acknowledged to another worker`, { wire: wire.worker })
+          if (owner !== undefined && owner !== view.registeredAs(connection))
+            fail(`${leaseId} of ${owner} is acknowledged to another worker`, {
+              connection: connection.worker,
+            })
         }
       },
     }
@@ -241,7 +243,7 @@ const trimmedAfterAcknowledgement: Law = {
   observe: (_sight, fail) => {
     const acked = new Map<string, number>()
     return {
-      onWorkerReceives: (_wire, frame) => {
+      onWorkerReceives: (_connection, frame) => {
         if (frame.type !== 'lease-ack') return
         for (const { leaseId, seq } of frame.leases)
           acked.set(leaseId, Math.max(acked.get(leaseId) ?? 0, seq))
@@ -257,7 +259,7 @@ const completionAckIsDurable: Law = {
   number: '16',
   sentence: '`run-complete-ack` only when the completion is on disk',
   observe: (view, fail) => ({
-    onHostSends: (_wire, frame) => {
+    onHostSends: (_connection, frame) => {
       if (frame.type !== 'run-complete-ack') return
       const how = view.howEnded(frame.leaseId)
       if (how !== 'completed') fail(`${frame.leaseId} is acknowledged, on disk it is ${how ?? 'not over'}`)
@@ -269,9 +271,11 @@ const completedIsNeverLost: Law = {
   number: '16',
   sentence: 'a late frame of a completed lease is never answered with `lease-lost`',
   observe: (view, fail) => ({
-    onHostSends: (wire, frame) => {
-      if (frame.type === 'lease-lost' && view.howEnded(frame.leaseId) === 'completed')
-        fail(`${frame.leaseId} is completed, but ${wire.worker} receives that it is lost`)
+    onHostSends: (connection, frame) => {
+      if (frame.type !== 'lease-lost' || view.howEnded(frame.leaseId) !== 'completed') return
+      // With a damaged record of the end no host knows the lease. The worker reports its costs once more.
+      if (!view.hostDamage.has('ended-lease', frame.leaseId))
+        fail(`${frame.leaseId} is completed, but ${connection.worker} receives that it is lost`)
     },
   }),
 }
@@ -283,18 +287,18 @@ const endedLeasesHaveNoEffect: Law = {
     /** By lease: the numbers that its own worker delivered on its current connection. */
     const delivered = new Map<string, Set<number>>()
     const gaps = new Map<string, [number, number][]>()
-    const isOwn = (wire: SimWire, leaseId: string) => {
-      const workerId = view.registeredAs(wire)
+    const isOwn = (connection: SimConnection, leaseId: string) => {
+      const workerId = view.registeredAs(connection)
       return (
         workerId !== undefined &&
-        view.currentWire(workerId) === wire &&
+        view.currentConnection(workerId) === connection &&
         view.lease(leaseId)?.workerId === workerId
       )
     }
     return {
-      onHostReceives: (wire, frame) => {
+      onHostReceives: (connection, frame) => {
         if (frame === undefined || !('leaseId' in frame) || frame.leaseId === undefined) return
-        if (!isOwn(wire, frame.leaseId)) return
+        if (!isOwn(connection, frame.leaseId)) return
         if (frame.type === 'lease-gap') {
           const known = gaps.get(frame.leaseId) ?? []
           gaps.set(frame.leaseId, known)

@@ -4,14 +4,14 @@
  *
  * The world judges them at the end of the calm part, from the disk and from the workers themselves.
  */
-import { ABLE_WORKERS, FLEET_REASONS } from '../../../core/fleet/placement.ts'
+import { ABLE_WORKERS, FLEET_REASONS, NO_OTHER_WORKER } from '../../../core/fleet/placement.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { PlanTimes } from '../plan.ts'
 import type { Spending } from '../sandbox-boots.ts'
 import { GIVEN_BACK_REASON, SPENT_TOKENS } from '../sim-executor.ts'
 import { ELIGIBLE, STARTED } from '../sim-tracker.ts'
 import { executionRecordsOn } from '../worker-disk.ts'
-import { fieldsOf, isTerminal, type Law, type LawView } from './law.ts'
+import { fieldsOf, isDamagedRun, isLeaseDamaged, isTerminal, type Law, type LawView } from './law.ts'
 import { sessionTokens, TOKENS_PER_ENTRY } from './sessions.ts'
 
 /**
@@ -74,7 +74,7 @@ const everyRunEnds: Goal = {
     const { grantedAt, queueReason, times } = queries
     for (const runId of view.disk.runs.keys()) {
       const run = view.run(runId)
-      if (run === undefined || isTerminal(run)) continue
+      if (run === undefined || isTerminal(run) || isDamagedRun(view, runId)) continue
       const lease = view.leasesOf(runId)[0]
       if (lease !== undefined) {
         // Each restart of the host extends every lease.
@@ -84,6 +84,8 @@ const everyRunEnds: Goal = {
           return `run ${runId} is ${run.status}, its lease ${lease.id} is ${Math.round(since / 1000)} s old and ${lease.state}`
         continue
       }
+      const isFresh = view.now() - times.faultsEndMs < LEASE_TERM_MS_MAX + TOLERANCE_MS
+      if (isFresh && isLeaseDamaged(view, runId)) continue
       const reason = queueReason(runId)
       if (reason === undefined) return `run ${runId} waits without a reason`
       if (queries.closedGates(runId)?.length === 0) return `run ${runId} waits, but every gate passes`
@@ -108,11 +110,11 @@ function contradictionOf(
   if (reason === FLEET_REASONS.draining) return active.length === 0 ? undefined : 'one of them is active'
   if (reason.includes(GIVEN_BACK_REASON)) return undefined
   // The others have given this run back: only the host knows what for.
-  if (reason.startsWith(ABLE_WORKERS)) return undefined
+  if (reason.startsWith(ABLE_WORKERS) || reason.endsWith(NO_OTHER_WORKER)) return undefined
   if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
   const publishesAt = /^publishing again at (\S+):/.exec(reason)?.[1]
   if (publishesAt !== undefined && view.hostNow() - Date.parse(publishesAt) < TOLERANCE_MS) return undefined
-  const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
+  const holder = /^worker (\S+) holds the sandbox(?:$|, )/.exec(reason)?.[1]
   const free = active.find(
     ({ worker, workerId = '', concurrency, isEnding }) =>
       // A person who has a sandbox open keeps a worker from ending.
@@ -136,6 +138,7 @@ const everyWorkerOnline: Goal = {
         !isRegistered &&
         workerId !== undefined &&
         view.worker(workerId) !== undefined &&
+        !view.hostDamage.has('worker', workerId) &&
         !isSeatTaken(view, workerId),
     )
     return away === undefined ? undefined : `${away.worker} (${away.workerId}) is not`
@@ -265,7 +268,7 @@ const everySpendingCounts: Goal = {
           // A worker that was enrolled again reports nothing under its old id.
           spending.workerId === workerId &&
           !unfinished.has(spending.leaseId) &&
-          !isDestroyed(view, spending.leaseId) &&
+          !isDestroyed(view, spending) &&
           view.now() - Math.max(times.faultsEndMs, endedAt.get(spending.leaseId) ?? view.now()) >
             REPORT_MS_MAX &&
           !isCounted(view, spending),
@@ -276,9 +279,13 @@ const everySpendingCounts: Goal = {
   },
 }
 
-/** The records that say what was spent were damaged before the host knew it. */
-const isDestroyed = ({ lostRows }: LawView, leaseId: string): boolean =>
-  lostRows.has('execution', leaseId) || lostRows.has('settlement', leaseId)
+/** The records that say what was spent, or for which run, are damaged. */
+const isDestroyed = ({ lostRows, hostDamage }: LawView, { leaseId, runId }: Spending): boolean =>
+  lostRows.has('execution', leaseId) ||
+  lostRows.has('settlement', leaseId) ||
+  hostDamage.has('run', runId) ||
+  hostDamage.has('lease', leaseId) ||
+  hostDamage.has('ended-lease', leaseId)
 
 function isCounted(view: LawView, { leaseId, runId }: Spending): boolean {
   const costs = view.run(runId)?.costs ?? []
@@ -325,7 +332,8 @@ const noTicketIsStuck: Goal = {
   sentence: 'a ticket is in the started state only while a run works on it',
   judge: (view, _, { runWrittenAt }) => {
     for (const { id, state } of view.tickets()) {
-      if (state !== STARTED) continue
+      // The host has forgotten from where it took such a ticket.
+      if (state !== STARTED || view.hostDamage.has('ticket', id)) continue
       const runs = runsOf(view, id)
       if (runs.some((run) => !isTerminal(run))) continue
       const endedAt = Math.max(...runs.map((run) => runWrittenAt.get(run.id) ?? 0))

@@ -57,6 +57,7 @@ export function isOnDisk(
     case 'run-artifact':
       return artifactContains(view, runId, report, `${reportId};`)
     case 'run-memories':
+      if (view.hostDamage.has('memory', report.repo)) return true
       return hasMemory(view, reportId) || isFollowUpWithoutRepository(view, runId)
     case 'run-usage-snapshot':
       return usageIsAtLeast(view, report.snapshot, reportId)

@@ -4,17 +4,18 @@
  * A law sees the world from outside: the host's disk, the frames, the processes on workers, and the requests of
  * people. A law shares no code with the product except the protocol's types. To report a violation, it throws.
  */
-import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import type { DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
 import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts'
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { DamagedRow, LostRows } from '../disk-damage.ts'
+import type { HostDamage } from '../host-damage.ts'
 import type { NumberedFrame } from '../reference-outbox.ts'
 import type { SandboxBoot } from '../sandbox-boots.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import type { DiskBatch, SimDisk } from '../sim-disk.ts'
 import type { TicketFacts } from '../sim-tracker.ts'
-import type { SimWire } from '../sim-wire.ts'
 import type { DaemonExecution, ObservedExecution, SimWorker } from '../sim-worker.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Process } from '../timeline.ts'
@@ -59,6 +60,8 @@ export interface LawView {
   /** How far the host's wall clock is ahead of the true time, if the clock of a worker agrees; otherwise zero. */
   sharedClockErrorMs(): number
   readonly disk: SimDisk
+  /** All leases on disk that can be read. */
+  readonly leases: readonly LiveLease[]
   /** A lease on disk. */
   lease(id: string): LiveLease | undefined
   leasesOf(run: string): readonly LiveLease[]
@@ -73,8 +76,8 @@ export interface LawView {
   howEnded(leaseId: string): string | undefined
   watermarkOf(leaseId: string): WatermarkRecord
   /** The worker id that the host confirmed on this connection since its last start. */
-  registeredAs(wire: SimWire): string | undefined
-  currentWire(workerId: string): SimWire | undefined
+  registeredAs(connection: SimConnection): string | undefined
+  currentConnection(workerId: string): SimConnection | undefined
   /** The frame that a worker sent under this number. */
   frameOf(leaseId: string, seq: number): NumberedFrame | undefined
   /** The number of the frame that carries a report, by the report's id. */
@@ -101,6 +104,10 @@ export interface LawView {
   liveConfig(): object | undefined
   /** The rows that the disks of workers have lost. */
   readonly lostRows: Omit<LostRows, 'add'>
+  /** The rows of the host's disk that were ever damaged. */
+  readonly hostDamage: Omit<HostDamage, 'add'>
+  /** The damage that the host knows of and tells nobody; undefined while the host does not answer. */
+  unnamedDamage(): readonly string[] | undefined
   /** Usage entries that people caused in a run's sandboxes. */
   countUsageOf(runId: string): number
   /** The credential that only a sandbox may see. */
@@ -128,7 +135,7 @@ export interface LawView {
   /** Whether some link repeats, reorders, drops and invents frames, as no real connection does. */
   readonly hasHostileLink: boolean
   /** The first `register` frame of a connection. */
-  registerFrameOf(wire: SimWire): Extract<WorkerFrame, { type: 'register' }> | undefined
+  registerFrameOf(connection: SimConnection): Extract<WorkerFrame, { type: 'register' }> | undefined
 }
 
 export interface WatermarkRecord {
@@ -144,13 +151,13 @@ export interface LawObserver {
   /** Called right before the batch reaches the disk, while the disk still shows the old state. */
   onBeforeCommit?(batch: DiskBatch): void
   onCommitted?(batch: DiskBatch): void
-  onHostSends?(wire: SimWire, frame: HostFrame): void
-  onHostReceives?(wire: SimWire, frame: WorkerFrame | undefined): void
-  onWorkerReceives?(wire: SimWire, frame: HostFrame): void
+  onHostSends?(connection: SimConnection, frame: HostFrame): void
+  onHostReceives?(connection: SimConnection, frame: WorkerFrame | undefined): void
+  onWorkerReceives?(connection: SimConnection, frame: HostFrame): void
   onExecutionStarted?(execution: ObservedExecution): void
   onExecutionStopped?(execution: ObservedExecution): void
   // Only the product's daemon causes the calls from here to `onDisconnected`.
-  onWorkerSends?(worker: SimWorker, wire: SimWire, frame: WorkerFrame, text: string): void
+  onWorkerSends?(worker: SimWorker, connection: SimConnection, frame: WorkerFrame, text: string): void
   /** Called right before the batch reaches the worker's disk. */
   onBeforeWorkerCommit?(worker: SimWorker, batch: DiskBatch): void
   onWorkerCommitted?(worker: SimWorker, batch: DiskBatch): void
@@ -239,6 +246,13 @@ export const TERMINAL_STATUSES: ReadonlySet<string> = new Set(['completed', 'fai
 
 export const isTerminal = (run: Run | undefined): boolean =>
   run !== undefined && TERMINAL_STATUSES.has(run.status)
+
+/** A run whose record is damaged goes on nowhere. */
+export const isDamagedRun = ({ hostDamage }: LawView, runId: string): boolean => hostDamage.has('run', runId)
+
+/** A run whose lease is damaged waits until its worker, which may still execute it, has stopped. */
+export const isLeaseDamaged = ({ disk, hostDamage }: LawView, runId: string): boolean =>
+  !hostDamage.isEmpty && hostDamage.has('lease', String(fieldsOf(disk.snapshot('run', runId)).lease))
 
 /** The fields of an actor's snapshot, of which a law reads one or two. */
 export function fieldsOf(record: ActorSnapshot | undefined): Readonly<Record<string, unknown>> {

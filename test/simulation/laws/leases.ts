@@ -2,7 +2,15 @@
 import type { DiskBatch, DiskChange } from '../sim-disk.ts'
 import type { ObservedExecution } from '../sim-worker.ts'
 import { frameChangesIn } from '../worker-disk.ts'
-import { fieldsOf, isTerminal, type Law, type LawView, TERMINAL_STATUSES } from './law.ts'
+import {
+  fieldsOf,
+  isDamagedRun,
+  isLeaseDamaged,
+  isTerminal,
+  type Law,
+  type LawView,
+  TERMINAL_STATUSES,
+} from './law.ts'
 
 const oneLease: Law = {
   number: '1',
@@ -19,9 +27,10 @@ const oneLease: Law = {
   }),
 }
 
-/** Whether the lease is alive or ended only because its time ran out. */
+/** Whether the lease is alive or ended only because its time ran out. One whose record is damaged ends in no other way. */
 function isValidLease(view: LawView, leaseId: string): boolean {
-  return view.lease(leaseId) !== undefined || view.howEnded(leaseId) === 'expired'
+  const isDamaged = view.hostDamage.has('lease', leaseId)
+  return isDamaged || view.lease(leaseId) !== undefined || view.howEnded(leaseId) === 'expired'
 }
 
 const oneExecution: Law = {
@@ -70,7 +79,7 @@ const promisedOnce: Law = {
   number: '3',
   sentence: 'a worker is never promised more than the term of its lease',
   observe: (view, fail) => ({
-    onHostSends: (_wire, frame) => {
+    onHostSends: (_connection, frame) => {
       if (frame.type !== 'lease-ack') return
       for (const { leaseId, remainingMs } of frame.leases) {
         const { termMs } = fieldsOf(view.disk.snapshot('lease', leaseId))
@@ -123,7 +132,7 @@ const oneEnd: Law = {
           retries.set(id, retried - 1)
         }
       },
-      onHostSends: (_wire, frame) => {
+      onHostSends: (_connection, frame) => {
         if (frame.type !== 'dispatch') return
         const run = view.run(frame.lease.runId)
         if (isTerminal(run)) fail(`a ${run?.status} run is dispatched`, { runId: run?.id })
@@ -149,6 +158,7 @@ const expiryHasOneOutcome: Law = {
             continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           if (how !== 'expired' && how !== 'lost') continue
+          if (isDamagedRun(view, runId)) continue
           const run = view.run(runId)
           if (run === undefined) fail(`the run of lease ${change.key} is gone`, { how })
           if (run === undefined) return
@@ -185,7 +195,7 @@ const unbegunCountsNothing: Law = {
       },
       // The first form has no word for it, and a worker on a hostile line may take its host for one of that form. Law D1
       // sees to it that the word is left out for no other reason.
-      onWorkerSends: (_worker, _wire, frame) => {
+      onWorkerSends: (_worker, _connection, frame) => {
         if (frame.type === 'run-complete' && frame.outcome.begun === undefined) unbegun.delete(frame.leaseId)
       },
       onBeforeCommit: (batch) => {
@@ -230,6 +240,7 @@ const noRunForgotten: Law = {
       const actorSnapshot = view.disk.snapshot('run', runId)
       const leases = view.leasesOf(runId)
       const named = fieldsOf(actorSnapshot).lease
+      if (isDamagedRun(view, runId) || isLeaseDamaged(view, runId)) return
       if (isTerminal(run) && leases.length > 0)
         fail(`run ${runId} is ${run.status} but has a lease`, { leases })
       if (isTerminal(run)) return
@@ -241,10 +252,15 @@ const noRunForgotten: Law = {
     }
     let bootedAt = 0
     let before: readonly string[] = []
-    const now = () => [...(view.disk.snapshots.get('lease')?.keys() ?? [])].sort()
+    let orphaned: ReadonlySet<string> = new Set()
+    const now = () =>
+      [...(view.disk.snapshots.get('lease')?.keys() ?? [])].filter((id) => !orphaned.has(id)).sort()
     return {
       onHostStarting: () => {
         bootedAt = view.now()
+        // A start ends the leases of runs with damaged records.
+        const damaged = view.leases.filter(({ runId }) => isDamagedRun(view, runId))
+        orphaned = new Set(damaged.map(({ id }) => id))
         before = now()
         for (const runId of view.disk.runs.keys()) judge(runId)
       },
@@ -280,13 +296,13 @@ const withinCapacity: Law = {
   observe: (view, fail) => {
     const most = new Map<string, number>()
     return {
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type === 'registered') {
-          const { capabilities } = view.registerFrameOf(wire) ?? {}
+          const { capabilities } = view.registerFrameOf(connection) ?? {}
           if (capabilities !== undefined) most.set(frame.workerId, capabilities.maxConcurrency)
         }
         if (frame.type !== 'dispatch') return
-        const workerId = view.registeredAs(wire) ?? ''
+        const workerId = view.registeredAs(connection) ?? ''
         const leases = view.leasesOn(workerId)
         if (leases.length > (most.get(workerId) ?? 0))
           fail(`worker ${workerId} has ${leases.length} leases`, { most: most.get(workerId), leases })

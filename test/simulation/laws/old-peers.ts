@@ -35,18 +35,18 @@ const readsEverything: Law = {
   number: 'W4',
   sentence: 'a worker of the first version reads every frame that the host sends to it',
   observe: (view, fail) => ({
-    onHostSends: (wire, frame) => {
-      if (!isOld(view.registerFrameOf(wire))) return
+    onHostSends: (connection, frame) => {
+      if (!isOld(view.registerFrameOf(connection))) return
       // A foreign host of the simulation writes its answer by itself.
       if (frame.type === 'rejected' && frame.installation === FOREIGN_INSTALLATION) return
       const problem = problemOf('host', frame)
-      if (problem !== undefined) fail(`${wire.worker} cannot read ${frame.type}: ${problem}`, { frame })
+      if (problem !== undefined) fail(`${connection.worker} cannot read ${frame.type}: ${problem}`, { frame })
     },
-    onHostReceives: (wire, frame) => {
-      if (frame === undefined || !isOld(view.registerFrameOf(wire))) return
+    onHostReceives: (connection, frame) => {
+      if (frame === undefined || !isOld(view.registerFrameOf(connection))) return
       const problem = problemOf('worker', frame)
       if (problem !== undefined)
-        fail(`${wire.worker} is of the first version and sends: ${problem}`, { frame })
+        fail(`${connection.worker} is of the first version and sends: ${problem}`, { frame })
     },
   }),
 }

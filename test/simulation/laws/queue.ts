@@ -1,7 +1,7 @@
 /** Law 42: the order of the queue. The law compares runs that any worker may take and that wait for nothing else. */
 import type { Run } from '../../../protocol/run.ts'
 import type { TicketFacts } from '../sim-tracker.ts'
-import { fieldsOf, type Law, type LawView } from './law.ts'
+import { fieldsOf, isDamagedRun, isLeaseDamaged, type Law, type LawView } from './law.ts'
 
 const rank = ({ ticket: { priority } }: Run): number => (priority === 0 ? 5 : priority)
 
@@ -38,7 +38,8 @@ export const queueLaws: readonly Law[] = [
           const isHeld = ({ freeSince }: TicketFacts) => freeSince >= requestedAt
           const blocked = new Set(view.tickets().flatMap((ticket) => (isHeld(ticket) ? [ticket.id] : [])))
           const all = [...view.disk.runs.keys()].flatMap((id) => view.run(id) ?? [])
-          waiting = all.filter((run) => isPlain(view, run, blocked))
+          const intact = all.filter(({ id }) => !isDamagedRun(view, id) && !isLeaseDamaged(view, id))
+          waiting = intact.filter((run) => isPlain(view, run, blocked))
           granted = granted.filter((run) => isPlain(view, run, NONE))
           const early = granted.find((run) =>
             view.tickets().some(({ id, blockedSince }) => id === run.ticket.id && blockedSince < requestedAt),

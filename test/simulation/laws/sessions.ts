@@ -5,7 +5,7 @@
  * The laws observe booted sandboxes on the workers, and viewers through frames and terminals.
  */
 import type { SandboxBoot } from '../sandbox-boots.ts'
-import type { SimWire } from '../sim-wire.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import type { TerminalViewer } from '../terminal-viewers.ts'
 import type { Law, LawView } from './law.ts'
 import { bootName, type HostBoot, HostBoots, ViewerPresence } from './terminal-observers.ts'
@@ -28,7 +28,7 @@ const viewedOrEndsSoon: Law = {
       [...view.boots].filter((boot) => boot.worker === worker).map(({ runId }) => runId)
     return {
       onWorkerReceives: ({ worker }, frame) => presence.onWorkerReceives(worker, frame, view.now()),
-      onWorkerSends: ({ plan }, _wire, frame) => {
+      onWorkerSends: ({ plan }, _connection, frame) => {
         presence.onWorkerSends(plan.id, frame, view.now())
         const open = presence.count(plan.id)
         if (frame.type === 'heartbeat' && frame.attachSessions !== open)
@@ -69,13 +69,15 @@ const hostReleasesUnviewed: Law = {
     const hostBoots = new HostBoots()
     return {
       onHostStarting: () => hostBoots.onHostStarting(),
-      onHostSends: (wire, frame) => {
-        hostBoots.onHostSends(view, wire, frame)
+      onHostSends: (connection, frame) => {
+        hostBoots.onHostSends(view, connection, frame)
         const boot = frame.type === 'dispatch' ? hostBoots.boots.get(frame.lease.runId) : undefined
-        if (frame.type === 'dispatch' && boot !== undefined && !isAbandoned(view, wire, boot))
-          fail(`${frame.lease.runId} is dispatched while its sandbox is booted`, { worker: wire.worker })
+        if (frame.type === 'dispatch' && boot !== undefined && !isAbandoned(view, connection, boot))
+          fail(`${frame.lease.runId} is dispatched while its sandbox is booted`, {
+            worker: connection.worker,
+          })
       },
-      onHostReceives: (wire, frame) => hostBoots.onHostReceives(view, wire, frame),
+      onHostReceives: (connection, frame) => hostBoots.onHostReceives(view, connection, frame),
       onResponse: ({ operation, runId = '' }, ok) => {
         if (operation === 'release' && ok) hostBoots.onReleased(view, runId)
       },
@@ -85,8 +87,8 @@ const hostReleasesUnviewed: Law = {
       onTick: () => {
         for (const boot of hostBoots.boots.values()) {
           const { runId, workerId, requestedAt: orderedAt, isReady } = boot
-          const wire = view.currentWire(workerId)
-          const isAway = wire?.hostOpen !== true || view.worker(workerId) === undefined
+          const connection = view.currentConnection(workerId)
+          const isAway = connection?.hostOpen !== true || view.worker(workerId) === undefined
           boot.workerAwaySince = isAway ? (boot.workerAwaySince ?? view.now()) : undefined
           boot.unviewedSince = Math.max(boot.unviewedSince, lastViewedAt(view, runId))
           if (isAway || !view.isHostAwake()) boot.unviewedSince = view.now()
@@ -104,11 +106,15 @@ const hostReleasesUnviewed: Law = {
  * Whether the host gave up the booted sandbox because its worker left during the boot, is away too long, or is
  * enrolled no more. The worker receives `sandbox-release` when it returns; until then another worker may get the run.
  */
-function isAbandoned(view: LawView, to: SimWire, { workerId, isReady, workerAwaySince }: HostBoot): boolean {
+function isAbandoned(
+  view: LawView,
+  to: SimConnection,
+  { workerId, isReady, workerAwaySince }: HostBoot,
+): boolean {
   if (view.worker(workerId) === undefined) return true
   // Absence is noted at each tick; a connection may have ended since the last one.
   const awaySince =
-    view.currentWire(workerId)?.hostOpen === true ? workerAwaySince : (workerAwaySince ?? view.now())
+    view.currentConnection(workerId)?.hostOpen === true ? workerAwaySince : (workerAwaySince ?? view.now())
   if (awaySince === undefined || view.registeredAs(to) === workerId) return false
   return !isReady || (view.now() - awaySince + TOLERANCE_MS) * CLOCK_TOLERANCE > view.graceMsMin
 }
@@ -159,15 +165,19 @@ const releaseReachesHolder: Law = {
     const promised = new Map<string, number>()
     const isReachable = (boot: SandboxBoot): boolean => {
       const { workerId = '' } = view.run(boot.runId)?.sandbox ?? {}
-      const wire = view.currentWire(workerId)
-      return wire?.hostOpen === true && view.registeredAs(wire) === workerId && wire.worker === boot.worker
+      const connection = view.currentConnection(workerId)
+      return (
+        connection?.hostOpen === true &&
+        view.registeredAs(connection) === workerId &&
+        connection.worker === boot.worker
+      )
     }
     return {
       onHostStarting: () => {
         released.clear()
         promised.clear()
       },
-      onHostSends: (_wire, frame) => {
+      onHostSends: (_connection, frame) => {
         if (frame.type !== 'sandbox-release' && frame.type !== 'sandbox-boot') return
         promised.delete(frame.runId)
         if (frame.type === 'sandbox-release') released.add(frame.runId)
@@ -258,7 +268,7 @@ const viewersSeeEverything: Law = {
     const blindSince = new WeakMap<TerminalViewer, number>()
     /** A worker that does not come back has no time to draw a screen either. */
     const isAway = (runId: string) =>
-      view.currentWire(view.run(runId)?.sandbox.workerId ?? '')?.hostOpen !== true
+      view.currentConnection(view.run(runId)?.sandbox.workerId ?? '')?.hostOpen !== true
     return {
       onTick: () => {
         const isJudged = view.isHostAwake() && !view.hasHostileLink
@@ -303,10 +313,10 @@ const credentialsGoToHolder: Law = {
   observe: (view, fail) => {
     const shows = (text: string) => text.includes(view.secret)
     return {
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'sandbox-boot') return
         const { sandbox } = { sandbox: { workerId: '' }, ...view.run(frame.runId) }
-        if (sandbox.workerId !== view.registeredAs(wire))
+        if (sandbox.workerId !== view.registeredAs(connection))
           fail(`${frame.runId} is booted on a worker that does not hold it`, { sandbox })
         const { agent, ...others } = frame.credentials
         if (agent === undefined || Object.keys(others).length > 0)

@@ -30,24 +30,24 @@ const notAgainAtOnce: Law = {
         if (operation === 'enable' || operation === 'own enable')
           allow((entry) => entry.workerId === workerId)
       },
-      onHostReceives(wire, frame) {
+      onHostReceives(connection, frame) {
         if (frame?.type !== 'run-complete' || frame.outcome.failure !== 'configuration') return
         if (frame.outcome.begun === false) return
         const lease = view.lease(frame.leaseId)
-        if (lease === undefined || lease.workerId !== view.registeredAs(wire)) return
+        if (lease === undefined || lease.workerId !== view.registeredAs(connection)) return
         const at = view.now()
         const { runId, workerId } = lease
         const [config, mayReturnAt] = [view.liveConfig(), at + RECHECK_MS]
         givenBack.push({ leaseId: lease.id, runId, workerId, at, config, mayReturnAt })
       },
-      onHostSends(wire, frame) {
+      onHostSends(connection, frame) {
         const now = view.now()
         if (frame.type === 'registered')
           for (const entry of givenBack)
             if (entry.workerId === frame.workerId)
               entry.mayReturnAt = Math.min(entry.mayReturnAt, Math.max(now, entry.at + RECONNECT_MS))
         if (frame.type !== 'dispatch') return
-        const workerId = view.registeredAs(wire)
+        const workerId = view.registeredAs(connection)
         const early = givenBack.find(
           (entry) =>
             entry.workerId === workerId &&

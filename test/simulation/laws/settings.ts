@@ -131,7 +131,7 @@ const jobsFollowTheFile: Law = {
     const file = new SettledFile(view)
     return {
       onTick: () => file.onTick(),
-      onHostSends: (_wire, frame) => {
+      onHostSends: (_connection, frame) => {
         const content = file.content()
         if (frame.type !== 'dispatch' || content === undefined) return
         const { repos } = { repos: {}, ...content }

@@ -5,7 +5,7 @@
  * These classes know frames only, so they cannot repeat a mistake of the product.
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
-import type { SimWire } from '../sim-wire.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import type { LawView } from './law.ts'
 
 export const bootName = (worker: string, runId: string): string => `${worker} ${runId}`
@@ -89,8 +89,8 @@ export class HostBoots {
     this.boots.clear()
   }
 
-  onHostSends(view: LawView, wire: SimWire, frame: HostFrame): void {
-    const workerId = view.registeredAs(wire) ?? ''
+  onHostSends(view: LawView, connection: SimConnection, frame: HostFrame): void {
+    const workerId = view.registeredAs(connection) ?? ''
     const at = view.now()
     if (frame.type === 'sandbox-boot') {
       const { runId, requestId } = frame
@@ -110,11 +110,11 @@ export class HostBoots {
     if (frame.type === 'revoked') this.onRevoked(workerId)
   }
 
-  onHostReceives(view: LawView, wire: SimWire, frame: WorkerFrame | undefined): void {
+  onHostReceives(view: LawView, connection: SimConnection, frame: WorkerFrame | undefined): void {
     if (frame?.type === 'attach-exit') this.boots.delete(this.#views.get(frame.sessionId) ?? '')
     if (frame?.type !== 'sandbox-ready') return
     for (const boot of this.boots.values()) {
-      if (boot.requestId !== frame.requestId || boot.workerId !== view.registeredAs(wire)) continue
+      if (boot.requestId !== frame.requestId || boot.workerId !== view.registeredAs(connection)) continue
       boot.isReady = true
       boot.unviewedSince = view.now()
     }
@@ -123,7 +123,8 @@ export class HostBoots {
   /** A person gave the sandbox up. A worker that is away receives `sandbox-release` when it returns. */
   onReleased(view: LawView, runId: string): void {
     const boot = this.boots.get(runId)
-    if (boot !== undefined && view.currentWire(boot.workerId)?.hostOpen !== true) this.boots.delete(runId)
+    if (boot !== undefined && view.currentConnection(boot.workerId)?.hostOpen !== true)
+      this.boots.delete(runId)
   }
 
   #restartIdleTime(workerId: string, at: number): void {

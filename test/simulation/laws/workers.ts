@@ -3,18 +3,18 @@
  */
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import { FOREIGN_INSTALLATION } from '../foreign-host.ts'
-import type { SimWire } from '../sim-wire.ts'
+import type { SimConnection } from '../sim-connection.ts'
 import { fieldsOf, type Law } from './law.ts'
 
 const durableFirst: Law = {
   number: '2',
   sentence: 'a dispatch frame is sent only for a lease that is on disk',
   observe: (view, fail) => ({
-    onHostSends: (wire, frame) => {
+    onHostSends: (connection, frame) => {
       if (frame.type !== 'dispatch') return
       const { id, runId } = frame.lease
       const lease = view.lease(id)
-      const workerId = view.registeredAs(wire)
+      const workerId = view.registeredAs(connection)
       if (lease === undefined) fail(`lease ${id} is not on disk`, { how: view.howEnded(id) })
       if (lease?.runId !== runId) fail(`lease ${id} is for run ${lease?.runId}, not ${runId}`)
       if (lease?.workerId !== workerId) fail(`lease ${id} is for ${lease?.workerId}, sent to ${workerId}`)
@@ -38,9 +38,9 @@ const onlyToActive: Law = {
       onResponse: ({ workerId = '' }, ok) => {
         if (!ok) wanted.delete(workerId)
       },
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'dispatch') return
-        const workerId = view.registeredAs(wire) ?? ''
+        const workerId = view.registeredAs(connection) ?? ''
         const onDisk = view.workerState(workerId)
         const inMemory = wanted.get(workerId) ?? onDisk
         if (onDisk !== 'active' || inMemory !== 'active')
@@ -68,10 +68,11 @@ const revokedHasNoEffect: Law = {
         const found = view.worker(workerId)
         const isDue = (found?.d?.vacancy ?? Number.POSITIVE_INFINITY) <= view.hostNow()
         const mayBeDue = fieldsOf(found).ephemeral === true && !view.isHostDiskWell()
+        if (view.hostDamage.has('worker', workerId)) return
         if (!ok && enrolled && genuine === true && !isDue && !mayBeDue)
           fail(`${workerId} was not admitted with its own credential`)
       },
-      onHostSends: (_wire, frame) => {
+      onHostSends: (_connection, frame) => {
         if (frame.type === 'registered' && view.worker(frame.workerId) === undefined)
           fail(`${frame.workerId} is registered but not enrolled`)
       },
@@ -94,15 +95,15 @@ const oneConnection: Law = {
   number: '15',
   sentence: 'a worker has one current connection; others receive only their rejection',
   observe: (view, fail) => {
-    const left = new Set<SimWire>()
+    const left = new Set<SimConnection>()
     return {
-      onHostSends: (wire, frame) => {
-        if (frame.type === 'rejected') left.add(wire)
-        else if (left.has(wire)) fail(`${frame.type} after a rejection`, { worker: wire.worker })
+      onHostSends: (connection, frame) => {
+        if (frame.type === 'rejected') left.add(connection)
+        else if (left.has(connection)) fail(`${frame.type} after a rejection`, { worker: connection.worker })
         if (frame.type === 'registered' || frame.type === 'rejected' || frame.type === 'revoked') return
-        const workerId = view.registeredAs(wire)
+        const workerId = view.registeredAs(connection)
         if (workerId === undefined) fail(`${frame.type} on an unregistered connection`)
-        else if (view.currentWire(workerId) !== wire)
+        else if (view.currentConnection(workerId) !== connection)
           fail(`${frame.type} on a connection that was replaced`, { workerId })
       },
     }
@@ -117,7 +118,7 @@ const tokenOnce: Law = {
     const tokens = new Set<string>()
     const ids = new Set<string>()
     return {
-      onHostReceives: (_wire, frame) => {
+      onHostReceives: (_connection, frame) => {
         if (frame?.type === 'register' && frame.auth.kind === 'pairing') tokens.add(frame.auth.token)
       },
       onCommitted: ({ changes }) => {
@@ -127,9 +128,9 @@ const tokenOnce: Law = {
         }
         if (ids.size > tokens.size) fail(`${ids.size} workers were enrolled with ${tokens.size} tokens`)
       },
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'registered' || frame.credential === undefined) return
-        const auth = view.registerFrameOf(wire)?.auth
+        const auth = view.registerFrameOf(connection)?.auth
         if (auth?.kind === 'join') return
         if (auth?.kind !== 'pairing') return fail(`${frame.workerId} got a credential without a token`)
         const firstWorker = enrolled.get(auth.token)
@@ -172,7 +173,9 @@ const seatsAndLeaving: Law = {
           if (isProven(view.worker(change.key)) && leases.length > 0)
             fail(`${change.key} was removed with ${leases.length} leases`)
         }
-        const seated = [...joined].filter((id) => !ending.has(id)).length
+        // A worker with a damaged record has a key that the host can't check.
+        const known = [...joined].filter((id) => !view.hostDamage.has('worker', id))
+        const seated = known.filter((id) => !ending.has(id)).length
         if (seated > seats) fail(`${seated} workers have ${seats} seats`)
       },
     }
@@ -187,10 +190,10 @@ const unauthorizedIsTrue: Law = {
     return {
       onHostStarting: () => revoking.clear(),
       onRequest: ({ operation, workerId = '' }) => void (operation === 'revoke' && revoking.add(workerId)),
-      onHostSends: (wire, frame) => {
+      onHostSends: (connection, frame) => {
         if (frame.type !== 'rejected' || frame.code !== 'unauthorized') return
         if (frame.installation === FOREIGN_INSTALLATION) return
-        const auth = view.registerFrameOf(wire)?.auth
+        const auth = view.registerFrameOf(connection)?.auth
         if (auth?.kind !== 'credential') return
         // Simulated workers only present credentials that the host gave them.
         if (view.worker(auth.workerId) !== undefined && !revoking.has(auth.workerId))
@@ -221,7 +224,7 @@ const drainCountsAll: Law = {
   sentence: 'the response to a drain counts every lease whose dispatch was sent before it',
   observe: (view, fail) => {
     /** The connection on which the worker last received or named a lease. */
-    const lastNamed = new Map<string, { readonly wire: SimWire; readonly at: number }>()
+    const lastNamed = new Map<string, { readonly connection: SimConnection; readonly at: number }>()
     /** Leases that a received frame or a request may already have ended in memory. */
     const ending = new Set<string>()
     const lastOperation = new Map<string, string>()
@@ -233,22 +236,23 @@ const drainCountsAll: Law = {
         if (operation.endsWith('enable')) enabledAt.set(workerId, view.now())
         if (operation === 'cancel') for (const { id } of view.leasesOf(runId)) ending.add(id)
       },
-      onHostSends: (wire, frame) => {
-        if (frame.type === 'dispatch') lastNamed.set(frame.lease.id, { wire, at: view.now() })
+      onHostSends: (connection, frame) => {
+        if (frame.type === 'dispatch') lastNamed.set(frame.lease.id, { connection, at: view.now() })
       },
-      onHostReceives: (wire, frame) => {
+      onHostReceives: (connection, frame) => {
         if (frame?.type === 'register' || frame?.type === 'heartbeat') {
           const named = frame.type === 'register' ? frame.activeLeases : frame.leases
-          for (const { id } of named) lastNamed.set(id, { wire, at: view.now() })
+          for (const { id } of named) lastNamed.set(id, { connection, at: view.now() })
         }
         if (frame?.type === 'run-complete' || frame?.type === 'dispatch-rejected') ending.add(frame.leaseId)
       },
       onResponse: ({ operation, workerId = '' }, ok, value) => {
         if (operation !== 'own drain' || !ok) return
-        const wire = view.currentWire(workerId)
+        const connection = view.currentConnection(workerId)
         const open = view.leasesOn(workerId).filter(({ id, state }) => {
           const known = lastNamed.get(id)
-          if (known === undefined || known.wire !== wire || wire?.hostOpen !== true) return false
+          if (known === undefined || known.connection !== connection || connection?.hostOpen !== true)
+            return false
           return !ending.has(id) && (state === 'held' || view.now() - known.at < DISPATCH_ANSWER_MS_MAX)
         })
         const counted = activeRunsIn(value)
@@ -266,13 +270,14 @@ const additionsAreIgnored: Law = {
   number: 'W1',
   sentence: 'the host understands every frame of its protocol version, whatever a later worker adds',
   observe: (view, fail) => {
-    const seen = new WeakSet<SimWire>()
+    const seen = new WeakSet<SimConnection>()
     return {
-      onHostReceives: (wire) => void seen.add(wire),
-      onHostSends: (wire, frame) => {
+      onHostReceives: (connection) => void seen.add(connection),
+      onHostSends: (connection, frame) => {
         // A connection without any frame is rejected with the same code.
-        if (view.hasHostileLink || !seen.has(wire)) return
-        if (frame.type === 'rejected' && frame.code === 'malformed') fail(`${wire.worker}: ${frame.reason}`)
+        if (view.hasHostileLink || !seen.has(connection)) return
+        if (frame.type === 'rejected' && frame.code === 'malformed')
+          fail(`${connection.worker}: ${frame.reason}`)
       },
     }
   },

@@ -5,8 +5,7 @@
  * answer, zero figures while the worker is away. Requests and answers are late or get lost.
  */
 import { addDrainHolder, releaseDrainHolder } from '../../../core/fleet/drain-holders.ts'
-import type { OwnDemand } from '../../../core/fleet/supervision.ts'
-import type { DemandAnswer, DemandRequest } from '../../../core/fleet/supervision-ports.ts'
+import type { DemandAnswer, DemandRequest, OwnDemand } from '../../../core/fleet/supervision.ts'
 import type { DrainHolder } from '../../../protocol/worker.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import type { Random } from '../../support/random.ts'

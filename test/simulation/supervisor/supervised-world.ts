@@ -9,7 +9,7 @@ import {
   createWorkerSupervisor,
   type WorkerSupervisor,
 } from '../../../actors/worker-supervisor/create-worker-supervisor.ts'
-import type { DriverResult, WorkerDriver } from '../../../core/fleet/supervision-ports.ts'
+import type { DriverResult, WorkerDriver } from '../../../core/fleet/supervision.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

@@ -65,8 +65,19 @@ type Repository implements Node {
     states: [PullRequestState!]
     headRefName: String
     baseRefName: String
+    orderBy: IssueOrder
   ): PullRequestConnection!
 }
+
+enum IssueOrderField { COMMENTS CREATED_AT UPDATED_AT }
+enum OrderDirection { ASC DESC }
+input IssueOrder { direction: OrderDirection! field: IssueOrderField! }
+
+enum StatusState { ERROR EXPECTED FAILURE PENDING SUCCESS }
+type StatusCheckRollup { state: StatusState! }
+type Commit { oid: GitObjectID! statusCheckRollup: StatusCheckRollup }
+type PullRequestCommit { commit: Commit! }
+type PullRequestCommitConnection { nodes: [PullRequestCommit] totalCount: Int! }
 
 enum IssueTimelineItemsItemType { LABELED_EVENT RENAMED_TITLE_EVENT }
 union IssueTimelineItems = LabeledEvent | RenamedTitleEvent
@@ -152,6 +163,8 @@ type PullRequest implements Node {
   additions: Int!
   deletions: Int!
   changedFiles: Int!
+  totalCommentsCount: Int
+  commits(after: String, before: String, first: Int, last: Int): PullRequestCommitConnection!
   reviewThreads(after: String, before: String, first: Int, last: Int): PullRequestReviewThreadConnection!
 }
 

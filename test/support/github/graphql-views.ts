@@ -15,7 +15,7 @@ import {
   type Thread,
 } from './records.ts'
 import { associationOf, instant, maybeInstant, repoPage } from './repo-shapes.ts'
-import type { GithubViewer, GithubWorld } from './world.ts'
+import { type GithubViewer, type GithubWorld, isFineGrained } from './world.ts'
 
 export interface GraphqlContext {
   readonly world: GithubWorld
@@ -206,6 +206,10 @@ interface PullsArguments extends GithubPageArguments {
   readonly states?: readonly string[] | null
   readonly headRefName?: string | null
   readonly baseRefName?: string | null
+  readonly orderBy?: {
+    readonly field: 'COMMENTS' | 'CREATED_AT' | 'UPDATED_AT'
+    readonly direction: 'ASC' | 'DESC'
+  } | null
 }
 
 function pulls(sight: GraphqlContext, repo: Repo, args: PullsArguments): Promise<GraphqlView> {
@@ -217,7 +221,34 @@ function pulls(sight: GraphqlContext, repo: Repo, args: PullsArguments): Promise
         (args.headRefName ?? issue.pull.headRef) === issue.pull.headRef &&
         (args.baseRefName ?? issue.pull.baseRef) === issue.pull.baseRef,
     )
+  const { orderBy } = args
+  if (orderBy != null)
+    wanted.sort((a, b) => (rankOf(a, orderBy) - rankOf(b, orderBy)) * (orderBy.direction === 'ASC' ? 1 : -1))
   return connection('pullRequests', wanted, args, (issue) => pullView(sight, issue))
+}
+
+function rankOf(issue: PullIssue, { field }: NonNullable<PullsArguments['orderBy']>): number {
+  if (field === 'COMMENTS') return issue.comments.length
+  return field === 'CREATED_AT' ? issue.createdMs : issue.updatedMs
+}
+
+/** Only the newest commit has checks in the fake's pull requests. */
+function rollupView(sight: GraphqlContext, { repo, pull }: PullIssue): GraphqlView | null {
+  if (isFineGrained(sight.viewer.token))
+    throw typedError('FORBIDDEN', 'Resource not accessible by personal access token')
+  const newest = <T>(all: readonly (T & { readonly sha: string })[], nameOf: (each: T) => string) => [
+    ...new Map(all.filter(({ sha }) => sha === pull.headSha).map((each) => [nameOf(each), each])).values(),
+  ]
+  const states = [
+    ...newest(repo.checks, ({ name }) => name).map(({ status, conclusion }) =>
+      status === 'completed' ? (conclusion ?? '') : 'pending',
+    ),
+    ...newest(repo.statuses, ({ context }) => context).map(({ state }) => state),
+  ]
+  if (states.length === 0) return null
+  const fine = ['success', 'neutral', 'skipped', 'pending']
+  if (states.some((state) => !fine.includes(state))) return { state: 'FAILURE' }
+  return { state: states.includes('pending') ? 'PENDING' : 'SUCCESS' }
 }
 
 function stateOf({ state, pull }: PullIssue): string {
@@ -264,6 +295,15 @@ export async function pullView(sight: GraphqlContext, issue: PullIssue): Promise
     additions: () => total('additions'),
     deletions: () => total('deletions'),
     changedFiles: async () => (await history.files(issue)).length,
+    totalCommentsCount: () =>
+      issue.comments.length + pull.threads.reduce((sum, { comments }) => sum + comments.length, 0),
+    commits: async (args: GithubPageArguments) =>
+      connection('commits', await history.commits(issue), args, async ({ sha }) => ({
+        commit: {
+          oid: sha,
+          statusCheckRollup: () => (sha === pull.headSha ? rollupView(sight, issue) : null),
+        },
+      })),
     reviewThreads: (args: GithubPageArguments) =>
       connection('reviewThreads', pull.threads, args, (thread) => threadView(sight, issue, thread)),
   }

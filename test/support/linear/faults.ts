@@ -7,7 +7,7 @@ export type GraphFault =
   | { readonly kind: 'internal' }
   /** The value at `path` is null, with an error for it. */
   | { readonly kind: 'partial'; readonly path: readonly (string | number)[]; readonly message?: string }
-  | WireFault
+  | ReplyFault
 
 export type TokenFault =
   | {
@@ -19,10 +19,10 @@ export type TokenFault =
   | { readonly kind: 'too-many'; readonly retryAfterSeconds?: number }
   /** Omits the new refresh token; the old one stays valid. */
   | { readonly kind: 'no-refresh-token' }
-  | WireFault
+  | ReplyFault
 
 /** Faults of any reply. */
-export type WireFault =
+export type ReplyFault =
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'slow'; readonly ms: number }
   | { readonly kind: 'reset' }

@@ -1,9 +1,9 @@
 /** Applies faults to GraphQL replies. */
 import type { GraphFault } from './faults.ts'
 import { type GraphAnswer, limited } from './graph.ts'
+import { OUTAGE_STATUS } from './http-exchange.ts'
 import type { Quota } from './quota.ts'
 import { bodyOf, refused } from './refused.ts'
-import { OUTAGE_STATUS } from './wire.ts'
 
 export const UNAUTHENTICATED = unauthenticated(401)
 

@@ -12,10 +12,10 @@ import {
   parseRequest,
   requestOf,
 } from './graph.ts'
+import { isJson } from './http-exchange.ts'
 import { linksOf, mutationRoot, queryRoot } from './operations.ts'
 import { ANONYMOUS_LIMITS, type LinearLimits, Quota } from './quota.ts'
 import { type Asker, linearSchema } from './schema.ts'
-import { isJson } from './wire.ts'
 import type { LinearWorkspace } from './workspace.ts'
 
 export interface GraphqlEndpointDependencies {

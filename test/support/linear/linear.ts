@@ -10,11 +10,11 @@ import type { AddressInfo } from 'node:net'
 import { type AppOptions, LinearAccounts, type LinearTokenPair } from './accounts.ts'
 import { FaultQueue, type GraphFault, type TokenFault } from './faults.ts'
 import { GraphqlEndpoint } from './graphql-endpoint.ts'
+import { bodyOfRequest, deliver, type HttpExchange, html, pause, send } from './http-exchange.ts'
 import { authorize, json } from './oauth.ts'
 import { KEY_LIMITS, type LinearLimits, OAUTH_LIMITS, type Quota } from './quota.ts'
 import type { UserRow } from './rows.ts'
 import { authorizePage, grantOf, revocation, tokensFor } from './token-endpoint.ts'
-import { bodyOfRequest, deliver, type HttpExchange, html, pause, send } from './wire.ts'
 import { LinearWorkspace } from './workspace.ts'
 
 export interface FakeLinearOptions {

@@ -1,9 +1,9 @@
 /** OAuth endpoints over HTTP, with their faults. */
 import type { LinearAccounts } from './accounts.ts'
 import type { TokenFault } from './faults.ts'
+import { formOf, type HttpExchange, html, OUTAGE_STATUS } from './http-exchange.ts'
 import { authorize, failure, type OauthAnswer, revokeAnswer, type TokenAnswer, tokenAnswer } from './oauth.ts'
 import type { UserRow } from './rows.ts'
-import { formOf, type HttpExchange, html, OUTAGE_STATUS } from './wire.ts'
 
 /** The address holds the decision, as if the person had clicked it. */
 export function authorizePage(accounts: LinearAccounts, { url }: HttpExchange, user: UserRow): OauthAnswer {

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REGISTERED_MESSAGE } from '../../../actors/daemon/host-connection.ts'
-import { realRandom } from '../../../bin/clock.ts'
+import { realRandom } from '../../../bin/process/clock.ts'
 import type { WorkerFrame, WorkerFrameOf } from '../../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../../protocol/run.ts'
 import type { FleetResponse } from '../../../protocol/worker.ts'
@@ -67,9 +67,11 @@ async function findNotBrought({ system, sent, whole }: JudgedImage, workerDir: s
   ]
   const isThere = async () => {
     if (worker.process.exitCode !== null) throw new Error(`it ended with ${worker.process.exitCode}`)
-    await readEvents(system, sent, seen)
+    if (!worker.err().includes(REGISTERED_MESSAGE)) return false
     runs = await readRuns(system)
-    return worker.err().includes(REGISTERED_MESSAGE) && findMissing().length === 0
+    if (findMissingExecutions(sent, whole, runs).length > 0) return false
+    await readEvents(system, sent, seen)
+    return findMissing().length === 0
   }
   await until('the worker to bring its reports', isThere, UNTIL_MS_MAX, POLL_EVERY_MS).catch(
     (error: Error) => {

@@ -5,11 +5,11 @@
  * Everything between the host's actors and the network is product code. The test advances one clock for all.
  */
 import type { Host } from '../../../actors/root/create-host.ts'
-import { realClock, realRandom } from '../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../bin/process/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { createPullHost, parsePullUrl } from '../../../providers/codehost/registry.ts'
-import { createClientPool } from '../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { createTracker } from '../../../providers/tracker/registry.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
@@ -81,7 +81,7 @@ export async function startHostWithProviders(options: HostWithProvidersOptions):
   const http = createHttp({ clock: realClock, random: realRandom })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
   clock.isBusy = () => meter.inFlight > 0
-  const pool = createClientPool({ http: meter, clock, random: realRandom, log })
+  const pool = new HttpClientPool({ http: meter, clock, random: realRandom, log })
   const store = createMemoryStore({ clock, config })
   const { host } = createInMemoryHost(config, {
     clock,

@@ -7,17 +7,27 @@ import { tempFolder } from '../../support/temp-folder.ts'
 
 const built = join(import.meta.dirname, '..', '..', '..', 'dist', 'bin')
 const program = join(built, 'switchyard.js')
-const bundle = join(built, 'client-commands.js')
 /** Each of these takes about as long to load as a whole request. */
 const SLOW = ['child_process', 'crypto', 'fs/promises', 'https', 'readline', 'worker_threads']
 
 test('the client commands are bundled without a logger, schemas and state machines', () => {
-  const packages = readFileSync(bundle, 'utf8').matchAll(/^ *\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)/gm)
-  expect([...new Set([...packages].map(([, name]) => name))].sort()).toEqual([
-    '@commander-js/extra-typings',
-    'commander',
-  ])
+  expect(packagesOf('client-commands.js')).toEqual(['@commander-js/extra-typings', 'commander'])
 })
+
+test('`status --json` in a pipe is bundled without the client and its HTTP', () => {
+  expect(packagesOf('switchyard.js')).toEqual([])
+  expect(sourcesOf('switchyard.js')).not.toContain('client/client.ts')
+})
+
+function packagesOf(name: string): string[] {
+  const packages = sourcesOf(name).map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1])
+  return [...new Set(packages.filter((each) => each !== undefined))].sort()
+}
+
+function sourcesOf(name: string): string[] {
+  const { sources } = JSON.parse(readFileSync(join(built, `${name}.map`), 'utf8'))
+  return sources.map((path: string) => path.replace(/^(\.\.\/)+/, ''))
+}
 
 test.each([['--version'], ['status', '--json']])('%s %s loads nothing slow of Node', (...words: string[]) => {
   const before = loadedBy('-e', '0')

@@ -3,9 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { EXAMPLES } from '../../../bin/manual/examples.ts'
-import { writeManual } from '../../../bin/manual/pages.ts'
-import { createProgram } from '../../../bin/tree/program.ts'
+import { EXAMPLES, writeManual } from '../../../bin/cli/help/manual.ts'
+import { createProgram } from '../../../bin/cli/program.ts'
 import { tempFolder } from '../../support/temp-folder.ts'
 
 const tree = createProgram()

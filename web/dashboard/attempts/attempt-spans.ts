@@ -3,7 +3,7 @@
  * publish the work of an attempt belong to it.
  */
 import type { EventRange } from '../../../client/run-events.ts'
-import type { RunLogSource } from '../../../client/run-log-ports.ts'
+import type { RunLogSource } from '../../../client/run-log.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent, RunStatus } from '../../../protocol/run.ts'
 import { type ChangeOfState, publishTries } from '../run/timeline.ts'

@@ -164,7 +164,7 @@ function agentAccount(source: AccountSource, provider: AgentProvider, state: str
   }
 }
 
-function storageAccount({ storage }: AccountSource): Account {
+function storageAccount({ config, storage }: AccountSource): Account {
   const { installed, loggedIn, account = '', bucket, publicBaseUrl, ready } = storage
   const problems = [
     ...(installed ? [] : ['wrangler is not installed on the host: npm install --global wrangler']),
@@ -178,8 +178,12 @@ function storageAccount({ storage }: AccountSource): Account {
     detail: [account, bucket].filter(Boolean).join(', bucket '),
     purpose:
       'Artifacts of completed runs are uploaded, and pull requests link to them. Runs work without it.',
-    means: 'The host starts wrangler login, which opens a browser on its machine.',
+    means:
+      'The host starts wrangler login, which opens a browser on its machine; or wrangler takes an API token.',
     problems,
-    kept: 'wrangler keeps the login: run wrangler logout on the host.',
+    ...keyOf('storage'),
+    ...((config.storage.token ?? '') === ''
+      ? { kept: 'wrangler keeps the login: run wrangler logout on the host.' }
+      : {}),
   }
 }

@@ -1,15 +1,17 @@
 /** The next step of a person while an account is being connected. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import type { ConnectPollResponse, ConnectResponse } from '../../../protocol/connect.ts'
+import { messageOf } from '../../../protocol/message-of.ts'
 import { Button } from '../../elements/button.tsx'
-import { TextField } from '../../elements/field.tsx'
-import { Glyph } from '../../elements/glyph.tsx'
-import { Icon } from '../../elements/icon.tsx'
+import { bound, TextField } from '../../elements/field.tsx'
+import { Glyph, Icon } from '../../elements/glyph.tsx'
 import { now } from '../../elements/moments.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { formatDuration } from '../../text/times.ts'
 import { host } from '../state/host.ts'
-import { type FlowStep, pasteAddress, pollCode } from './connect-flow.ts'
+import { config } from '../state/records.ts'
+import type { Account } from './accounts.ts'
 
 const STORAGE_POLL_MS = 2_000
 
@@ -113,7 +115,7 @@ function RedirectStep({ page, go }: RedirectStepProps) {
       pasted.value = ''
       if (next !== undefined) go(next)
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       problem.value = `The address ${message.replace(/^\/address: /, '')}`
     }
   }
@@ -141,15 +143,7 @@ function RedirectStep({ page, go }: RedirectStepProps) {
             void send()
           }}
         >
-          <TextField
-            label="Address"
-            type="password"
-            value={pasted.value}
-            problem={problem.value}
-            change={(text) => {
-              pasted.value = text
-            }}
-          />
+          <TextField label="Address" type="password" problem={problem.value} {...bound(pasted)} />
           <Button
             act={send}
             busyWord="Connecting"
@@ -184,4 +178,80 @@ function ElsewhereStep({ detail, go }: { readonly detail: string; readonly go: F
       </p>
     </div>
   )
+}
+
+// ---- the flow ------------------------------------------------------------------------------------------------------
+
+export type FlowStep =
+  | {
+      readonly is: 'device'
+      readonly code: string
+      readonly page: string
+      readonly intervalMs: number
+      readonly endsAt: number
+    }
+  | { readonly is: 'redirect'; readonly page: string }
+  /** The login goes on in a browser of the host's machine. */
+  | { readonly is: 'elsewhere'; readonly detail: string }
+  | { readonly is: 'key'; readonly reason: string | undefined }
+  | { readonly is: 'failed'; readonly reason: string }
+  | { readonly is: 'connected'; readonly detail: string }
+
+const SECOND = 1_000
+
+/**
+ * Connecting an account, step by step: the request, and what the person does next.
+ *
+ * A flow ends with its account connected, a reason to give a key by hand, or a failure. Credentials are sent once and
+ * kept nowhere.
+ */
+export async function beginConnecting(provider: Account['provider']): Promise<FlowStep> {
+  if (provider !== 'storage') return stepOf(await host.connectProvider({ provider }))
+  const answer = await host.connectStorage()
+  if (answer.status === 'unavailable') return { is: 'failed', reason: answer.reason }
+  if (answer.status === 'login-started') return { is: 'elsewhere', detail: answer.detail }
+  return { is: 'connected', detail: answer.r2.account ?? 'wrangler is logged in' }
+}
+
+function stepOf(answer: ConnectResponse): FlowStep {
+  switch (answer.status) {
+    case 'connected':
+      config.value = answer.config
+      return { is: 'connected', detail: answer.detail }
+    case 'device':
+      return {
+        is: 'device',
+        code: answer.userCode,
+        page: answer.verificationUri,
+        intervalMs: answer.interval * SECOND,
+        endsAt: Date.now() + answer.expiresIn * SECOND,
+      }
+    case 'redirect':
+      return { is: 'redirect', page: answer.url }
+    case 'manual':
+      return { is: 'key', reason: answer.reason }
+  }
+}
+
+/** Undefined while nobody has confirmed the code. */
+const pollCode = async (): Promise<FlowStep | undefined> => stepAfter(await host.pollCodehost())
+
+/** For a browser that could not open the address to which the tracker sent it back. */
+const pasteAddress = async (pasted: string): Promise<FlowStep | undefined> =>
+  stepAfter(await host.pasteTrackerAddress({ body: { address: pasted } }))
+
+function stepAfter(answer: ConnectPollResponse): FlowStep | undefined {
+  if (answer.status === 'pending') return undefined
+  if (answer.status === 'error') return { is: 'failed', reason: answer.detail }
+  config.value = answer.config
+  return { is: 'connected', detail: answer.detail }
+}
+
+/** Sends a key by hand; an empty one disconnects. Throws the provider's reason for refusing it. */
+export async function sendKey(field: NonNullable<Account['keyField']>, key: string): Promise<string> {
+  const answer = await host.changeCredentials({ body: { [field]: key } })
+  config.value = answer.config
+  const [result] = Object.values(answer.results)
+  if (result?.ok === false) throw new Error(result.detail)
+  return result?.detail ?? ''
 }

@@ -6,7 +6,7 @@
 import uPlot from 'uplot'
 import { dayAndMonth, shortDay } from '../../text/days.ts'
 import type { CostReport } from './cost-report.ts'
-import { shortUsd } from './short-usd.ts'
+import { shortUsd } from './cost-report.ts'
 
 const HEIGHT = 280
 const BAR_SHARE = 0.68

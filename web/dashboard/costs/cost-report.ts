@@ -1,5 +1,6 @@
 /** Derives everything that the page of costs shows from what was spent: figures, stacks of days, rows, dear runs. */
 import { productName } from '../../../client/agent-names.ts'
+import type { SpentCost } from '../../../client/cost-sums.ts'
 import {
   type CostPart,
   type CostSum,
@@ -9,7 +10,6 @@ import {
   partsOf,
   sumOf,
 } from '../../../client/cost-sums.ts'
-import type { SpentCost } from '../../../client/spent-costs.ts'
 import type { CostGroup } from '../../../protocol/cost-groups.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { dayOfInstant, midnightBefore } from '../../text/days.ts'
@@ -236,3 +236,39 @@ export function mergedFigures(spent: readonly SpentCost[]): MergedFigures {
 const runsOf = (spent: readonly SpentCost[]): Run[] => [
   ...new Map(spent.map(({ run }) => [run.id, run])).values(),
 ]
+
+const FIGURES = [
+  'runs',
+  'inputTokens',
+  'outputTokens',
+  'cacheReadTokens',
+  'cacheWriteTokens',
+  'costUsd',
+  'estimatedUsd',
+] as const
+const SEPARATOR = '\u0000'
+
+/** The costs of a range as a table of comma-separated values: a line for each day and group. */
+export function costCsv(spent: readonly SpentCost[], by: ReportGroup): string {
+  const parts = spent
+    .flatMap((cost) => partsOf(cost, by, dayOfInstant))
+    .map((part) => ({ ...part, key: `${dayOfInstant(part.at)}${SEPARATOR}${part.key}` }))
+  const lines = groupParts(parts).map((sum) => {
+    const [day = '', key = ''] = sum.key.split(SEPARATOR)
+    return [day, key, ...FIGURES.map((figure) => String(sum[figure] ?? ''))]
+  })
+  return [['day', by, ...FIGURES], ...lines].map((cells) => `${cells.map(cellOf).join(',')}\r\n`).join('')
+}
+
+/** A spreadsheet would compute a text that begins like a formula, and names come from trackers and agents. */
+function cellOf(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) && text !== '-' ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+/** Dollars in a chart: `$0`, `$40`, `$1.5 k`, `$0.25`. */
+export function shortUsd(usd: number): string {
+  if (usd >= 1_000) return `$${Number((usd / 1_000).toFixed(1))} k`
+  if (Number.isInteger(usd)) return `$${usd}`
+  return `$${usd < 0.01 ? Number(usd.toFixed(4)) : usd.toFixed(2)}`
+}

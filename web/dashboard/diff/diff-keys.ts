@@ -1,7 +1,9 @@
 /** The keys of a diff: next and previous file and line, comment, viewed. */
+import { signal } from '@preact/signals'
 import { useActs } from '../../elements/acts.ts'
 import type { VirtualList } from '../../elements/virtual-list.ts'
-import type { DiffListRow } from './diff-list.ts'
+import { keepText, readKeptText } from '../../kept-text.ts'
+import { type DiffListRow, linesOf } from './diff-list.ts'
 import { type DiffFile, type LinePlace, placeKey, placeOf } from './diff-rows.ts'
 import type { DiffState } from './diff-state.ts'
 
@@ -13,6 +15,8 @@ export interface DiffKeysInput {
   readonly open: (place: LinePlace) => void
   readonly showFile: (file: DiffFile) => void
   readonly isOpenable: boolean
+  /** Whether two columns fit. */
+  readonly maySplit: boolean
 }
 
 export function useDiffKeys(input: DiffKeysInput): void {
@@ -41,6 +45,13 @@ export function useDiffKeys(input: DiffKeysInput): void {
       },
     },
     {
+      id: 'diff-layout',
+      title: diffLayout.value === 'split' ? 'Show the diff in one column' : 'Show the diff in two columns',
+      group,
+      unavailable: input.maySplit ? undefined : 'Two columns need a wider window.',
+      act: () => chooseLayout(diffLayout.value === 'split' ? 'unified' : 'split'),
+    },
+    {
       id: 'diff-viewed',
       title: 'Mark the file as viewed',
       group,
@@ -54,20 +65,16 @@ export function useDiffKeys(input: DiffKeysInput): void {
 }
 
 function stepsOf({ state, files, rows, list, showFile }: DiffKeysInput) {
-  const placeAt = (at: number): LinePlace | undefined => {
+  /** Two columns have two places in a row, the left one first. */
+  const placesAt = (at: number): LinePlace[] => {
     const row = rows[at]
     const path = row === undefined ? undefined : files[row.file]?.path
-    return row?.is === 'line' && path !== undefined ? placeOf(path, row.line) : undefined
+    return row === undefined || path === undefined ? [] : linesOf(row).map((line) => placeOf(path, line))
   }
-  const currentRow = (): number => {
-    const { value } = state.current
-    if (value === undefined) return -1
-    const key = placeKey(value)
-    return rows.findIndex((_, at) => {
-      const place = placeAt(at)
-      return place !== undefined && placeKey(place) === key
-    })
-  }
+  const currentKey = () => (state.current.value === undefined ? undefined : placeKey(state.current.value))
+  const indexAt = (at: number): number => placesAt(at).findIndex((place) => placeKey(place) === currentKey())
+  const currentRow = (): number =>
+    state.current.value === undefined ? -1 : rows.findIndex((_, at) => indexAt(at) >= 0)
   /** The file of the chosen line, or the first file in view. */
   const currentFile = (): number => {
     const at = currentRow()
@@ -76,9 +83,11 @@ function stepsOf({ state, files, rows, list, showFile }: DiffKeysInput) {
   }
   const stepLine = (step: 1 | -1): void => {
     const from = currentRow()
-    let at = from >= 0 ? from + step : (list.items.find(({ index }) => placeAt(index))?.index ?? 0)
-    while (at >= 0 && at < rows.length && placeAt(at) === undefined) at += step
-    const place = placeAt(at)
+    const beside = from < 0 ? undefined : placesAt(from)[indexAt(from) + step]
+    let at = from >= 0 ? from : (list.items.find(({ index }) => placesAt(index).length > 0)?.index ?? 0)
+    if (from >= 0 && beside === undefined) at += step
+    while (at >= 0 && at < rows.length && placesAt(at).length === 0) at += step
+    const place = beside ?? placesAt(at).at(step === 1 ? 0 : -1)
     if (place === undefined) return
     state.current.value = place
     list.scrollTo(at)
@@ -86,9 +95,21 @@ function stepsOf({ state, files, rows, list, showFile }: DiffKeysInput) {
   const stepFile = (step: 1 | -1): void => {
     const file = files[currentFile() + step]
     if (file === undefined) return
-    const at = rows.findIndex((row) => row.is === 'line' && files[row.file] === file)
-    state.current.value = placeAt(at)
+    const at = rows.findIndex((row, at) => files[row.file] === file && placesAt(at).length > 0)
+    state.current.value = placesAt(at)[0]
     showFile(file)
   }
   return { stepFile, stepLine, currentFile }
+}
+
+type DiffLayout = 'unified' | 'split'
+
+const NAME = 'switchyard.diff-layout'
+
+export const diffLayout = signal<DiffLayout>(readKeptText(NAME) === 'split' ? 'split' : 'unified')
+
+/** Whether a diff stands in one column or in two. The browser keeps the choice for every diff. */
+export function chooseLayout(layout: DiffLayout): void {
+  diffLayout.value = layout
+  keepText(NAME, layout)
 }

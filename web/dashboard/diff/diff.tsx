@@ -5,18 +5,30 @@
  */
 import { computed } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useMemo, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import type { PullThread } from '../../../protocol/pulls.ts'
+import { Button } from '../../elements/button.tsx'
+import { Segments } from '../../elements/field.tsx'
+import { Icon } from '../../elements/glyph.tsx'
 import { PlacedRow } from '../../elements/placed-row.tsx'
+import { useNarrow } from '../../elements/use-narrow.ts'
 import { useVirtualList } from '../../elements/virtual-list.ts'
-import type { LineComment } from './agent-instructions.ts'
-import { DraftBox, PendingComment } from './diff-comments.tsx'
-import { DiffFileHead } from './diff-file-head.tsx'
-import { useDiffKeys } from './diff-keys.ts'
+import { showTurningMarks } from '../run/log/clean-text.ts'
+import { Changes } from './changes.tsx'
+import { DraftBox, PendingComment, SentMark } from './diff-comments.tsx'
+import { chooseLayout, diffLayout, useDiffKeys } from './diff-keys.ts'
 import { DiffLineRow } from './diff-line.tsx'
-import { type DiffListRow, keyOfRow, listRows } from './diff-list.ts'
-import { type DiffFile, type DiffNote, type LinePlace, placeKey, placeOf } from './diff-rows.ts'
-import type { DiffState } from './diff-state.ts'
+import { type DiffListRow, keyOfRow, keysOf, listRows } from './diff-list.ts'
+import {
+  type DiffFile,
+  type DiffLine,
+  type DiffNote,
+  type LinePlace,
+  placeKey,
+  placeOf,
+  splitPath,
+} from './diff-rows.ts'
+import type { DiffState, LineComment } from './diff-state.ts'
 
 export interface DiffProps {
   readonly state: DiffState
@@ -47,27 +59,25 @@ const HEIGHTS: Readonly<Partial<Record<DiffListRow['is'], number>>> = {
   thread: 160,
   draft: 142,
   pending: 88,
+  sent: 88,
 }
 const LINE_HEIGHT = 20
+
+/** Two columns do not fit into a narrower window. */
+const SPLIT_WIDTH_MIN = 720
+const LAYOUTS = [
+  ['unified', 'Unified'],
+  ['split', 'Split'],
+] as const
 
 const NO_THREADS: readonly PullThread[] = []
 
 export function Diff(props: DiffProps) {
   const { state, files } = props
   const threads = props.drawThread === undefined ? NO_THREADS : (props.threads ?? NO_THREADS)
-  const rows = useMemo(
-    () =>
-      computed(() =>
-        listRows({
-          files,
-          threads,
-          pending: state.pending,
-          drafts: state.drafts,
-          isFolded: (file) => state.isFolded(file),
-        }),
-      ),
-    [state, files, threads],
-  ).value
+  const maySplit = !useNarrow(SPLIT_WIDTH_MIN)
+  useEffect(() => state.dropReturned(threads), [state, threads])
+  const rows = useRows(props, threads, maySplit && diffLayout.value === 'split')
   const list = useVirtualList({
     count: rows.length,
     version: rows,
@@ -91,26 +101,63 @@ export function Diff(props: DiffProps) {
     list,
     open,
     showFile,
+    maySplit,
     isOpenable: props.reviewUnavailable === undefined || props.sendToAgent !== undefined,
   })
   return (
-    <div ref={list.space} class="diff" role="table" aria-label="Changed files" aria-rowcount={rows.length}>
-      {list.items.map((item) => {
-        const row = rows[item.index]
-        return (
-          row !== undefined && (
-            <PlacedRow
-              key={item.key}
-              class={`diff-row ${row.is}${isLastOfFile(rows, item.index) ? ' last' : ''}`}
-              index={item.index}
-              top={list.topOf(item)}
-              measure={list.measure}
-            >
-              <DiffRowContent row={row} diff={props} open={open} isNew={isOpened(row, opened.current)} />
-            </PlacedRow>
+    <>
+      {maySplit && <DiffBar {...props} />}
+      <div ref={list.space} class="diff" role="table" aria-label="Changed files" aria-rowcount={rows.length}>
+        {list.items.map((item) => {
+          const row = rows[item.index]
+          return (
+            row !== undefined && (
+              <PlacedRow
+                key={item.key}
+                class={`diff-row ${row.is}${isLastOfFile(rows, item.index) ? ' last' : ''}`}
+                index={item.index}
+                top={list.topOf(item)}
+                measure={list.measure}
+              >
+                <DiffRowContent row={row} diff={props} open={open} isNew={isOpened(row, opened.current)} />
+              </PlacedRow>
+            )
           )
-        )
-      })}
+        })}
+      </div>
+    </>
+  )
+}
+
+function useRows(
+  { state, files }: DiffProps,
+  threads: readonly PullThread[],
+  isSplit: boolean,
+): readonly DiffListRow[] {
+  return useMemo(
+    () =>
+      computed(() =>
+        listRows({
+          files,
+          threads,
+          pending: state.pending,
+          sent: state.sent,
+          drafts: state.drafts,
+          isFolded: (file) => state.isFolded(file),
+          isSplit,
+        }),
+      ),
+    [state, files, threads, isSplit],
+  ).value
+}
+
+function DiffBar({ state, files }: DiffProps) {
+  return (
+    <div class="diff-bar">
+      <span class="faint">
+        {files.filter((file) => state.isViewed(file)).length} of {files.length} viewed
+      </span>
+      <Segments label="Layout of the diff" value={diffLayout.value} options={LAYOUTS} choose={chooseLayout} />
     </div>
   )
 }
@@ -148,26 +195,25 @@ function DiffRowContent({ row, diff, open, isNew }: RowContentProps) {
       )
     case 'note':
       return <NoteRow note={row.note} link={diff.linkOf?.(file)} />
-    case 'line': {
-      const place = placeOf(file.path, row.line)
-      const chosen = state.current.value
-      const comment = (isRange: boolean): void => {
-        const isSameSide = chosen?.path === place.path && chosen.side === place.side
-        state.current.value = place
-        open(place, isRange && isSameSide ? chosen.line : undefined)
-      }
+    case 'line':
+      return <DiffLineRow line={row.line} {...lineProps(diff, open, file, row.line, row.marks)} />
+    case 'pair': {
+      const half = (side: 'left' | 'right', line = row[side]) =>
+        line === undefined ? (
+          <div class="diff-line half none" />
+        ) : (
+          <DiffLineRow
+            line={line}
+            half={side}
+            {...lineProps(diff, open, file, line, row.marks)}
+            {...(side === 'left' && line.kind === 'context' ? OF_THE_OTHER_HALF : {})}
+          />
+        )
       return (
-        <DiffLineRow
-          line={row.line}
-          place={place}
-          choose={() => {
-            state.current.value = place
-          }}
-          isChosen={isChosen(place, chosen, state.drafts)}
-          comment={
-            diff.reviewUnavailable === undefined || diff.sendToAgent !== undefined ? comment : undefined
-          }
-        />
+        <div class="diff-pair">
+          {half('left')}
+          {half('right')}
+        </div>
       )
     }
     case 'thread':
@@ -176,6 +222,8 @@ function DiffRowContent({ row, diff, open, isNew }: RowContentProps) {
           {diff.drawThread?.(row.thread, row.isOutdated)}
         </div>
       )
+    case 'sent':
+      return <SentMark state={state} comment={row.comment} />
     case 'pending':
       return <PendingComment state={state} comment={row.comment} />
     case 'draft':
@@ -184,6 +232,34 @@ function DiffRowContent({ row, diff, open, isNew }: RowContentProps) {
           <DraftBox draft={row.draft} diff={diff} isNew={isNew} />
         </div>
       )
+  }
+}
+
+/** A line that did not change is commented on at the right. */
+const OF_THE_OTHER_HALF = { isChosen: false, isMarked: false, comment: undefined }
+
+function lineProps(
+  { state, reviewUnavailable, sendToAgent }: DiffProps,
+  open: RowContentProps['open'],
+  file: DiffFile,
+  line: DiffLine,
+  marks?: ReadonlySet<string>,
+) {
+  const place = placeOf(file.path, line)
+  const chosen = state.current.value
+  const comment = (isRange: boolean): void => {
+    const isSameSide = chosen?.path === place.path && chosen.side === place.side
+    state.current.value = place
+    open(place, isRange && isSameSide ? chosen.line : undefined)
+  }
+  return {
+    place,
+    isChosen: isChosen(place, chosen, state.drafts),
+    isMarked: marks !== undefined && keysOf(file.path, line).some((key) => marks.has(key)),
+    choose: () => {
+      state.current.value = place
+    },
+    comment: reviewUnavailable === undefined || sendToAgent !== undefined ? comment : undefined,
   }
 }
 
@@ -203,6 +279,55 @@ function NoteRow({ note, link }: { readonly note: DiffNote; readonly link: strin
   return (
     <div class="diff-note" role="cell">
       {NOTES[note]} {note === 'too-large' && link !== undefined && <a href={link}>Open the file</a>}
+    </div>
+  )
+}
+
+// ---- the head of a file --------------------------------------------------------------------------------------------
+
+const STATUS_WORDS: Readonly<Record<string, string>> = {
+  added: 'New',
+  removed: 'Deleted',
+  deleted: 'Deleted',
+  renamed: 'Renamed',
+  copied: 'Copied',
+}
+
+/** The head of a file in a diff. */
+function DiffFileHead({ state, file }: { readonly state: DiffState; readonly file: DiffFile }) {
+  const [folder, name] = splitPath(showTurningMarks(file.path))
+  const isFolded = state.isFolded(file)
+  return (
+    <div class={`diff-head${isFolded ? ' folded' : ''}`} role="cell">
+      <h3>
+        <button
+          type="button"
+          class="diff-fold"
+          aria-expanded={!isFolded}
+          onClick={() => state.toggleFolded(file.path)}
+        >
+          <Icon name={isFolded ? 'right' : 'down'} />
+          <span class="mono diff-path" title={showTurningMarks(file.path)}>
+            <bdi>
+              {folder}
+              <strong>{name}</strong>
+            </bdi>
+          </span>
+        </button>
+      </h3>
+      {STATUS_WORDS[file.status] !== undefined && <span class="tag">{STATUS_WORDS[file.status]}</span>}
+      {/* A binary file has no lines. */}
+      {file.additions + file.deletions > 0 && <Changes {...file} />}
+      {file.previousPath !== undefined && (
+        <span class="faint ellipsis diff-previous" title={showTurningMarks(file.previousPath)}>
+          was <bdi class="mono">{showTurningMarks(file.previousPath)}</bdi>
+        </span>
+      )}
+      <span class="diff-viewed">
+        <Button small pressed={state.isViewed(file)} act={() => state.toggleViewed(file)}>
+          {state.isViewed(file) ? 'Viewed' : 'Mark viewed'} <kbd>V</kbd>
+        </Button>
+      </span>
     </div>
   )
 }

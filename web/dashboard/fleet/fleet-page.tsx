@@ -1,27 +1,38 @@
 /** The fleet: every worker with its slots and leases, and the ways in which machines join. */
 import { useComputed, useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
+import { productName } from '../../../client/agent-names.ts'
 import { type Act, useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Segments } from '../../elements/field.tsx'
 import { now } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
-import { Segments } from '../../elements/segments.tsx'
+import { Reason } from '../../elements/reason.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { address, changeQuery } from '../../router.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
+import { SearchFilter, stepActs, ValueFilter } from '../list-filters.tsx'
 import { openInspector } from '../open-inspector.ts'
+import { PAIR, queueGroups } from '../overview/queue-groups.ts'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
+import { live } from '../state/live.ts'
 import { config, isLoaded, runs, workers } from '../state/records.ts'
-import { FleetDemand } from './fleet-demand.tsx'
-import { FleetFilters } from './fleet-filters.tsx'
-import { FLEET_FILTERS, type FleetRow, filterFleet, fleetRowsOf } from './fleet-rows.ts'
+import {
+  countWorkers,
+  FLEET_FILTERS,
+  type FleetFilter,
+  type FleetRow,
+  filterFleet,
+  fleetAgents,
+  fleetRowsOf,
+  fleetVersions,
+} from './fleet-rows.ts'
 import { FleetTable } from './fleet-table.tsx'
 import { JoinKeys } from './join-keys.tsx'
 import { PairWorker, showPairing } from './pair-worker.tsx'
-import { ProvisionedMachines } from './provision-steps.tsx'
-import { useFreshWorkers } from './use-fresh-workers.ts'
+import { ProvisionedMachines } from './provision-machine.tsx'
 import { drainWorker, enableWorker, localRefusal, revokeWorker } from './worker-acts.tsx'
 import { WorkerCard } from './worker-card.tsx'
 
@@ -39,12 +50,11 @@ export function FleetPage() {
   )
   const shown = filterFleet(rows.value, filter)
   const view = query.get('view') === 'table' ? 'table' : 'cards'
-  const search = useRef<HTMLInputElement>(null)
   const chosen = useSignal<string | undefined>(undefined)
   useFragment(fragment, (id) => {
     chosen.value = id
   })
-  useActs([...pageActs(search), ...listActs(shown, chosen), ...rows.value.flatMap(workerActs)])
+  useActs([...pageActs(), ...listActs(shown, chosen), ...rows.value.flatMap(workerActs)])
   if (!isLoaded.value)
     return (
       <>
@@ -56,7 +66,7 @@ export function FleetPage() {
     <>
       <PageHead title="Fleet" beside={<Summary />} acts={<HeadActs view={view} />} />
       <FleetDemand />
-      {rows.value.length > 1 && <FleetFilters rows={rows.value} filter={filter} search={search} />}
+      {rows.value.length > 1 && <FleetFilters rows={rows.value} filter={filter} />}
       {rows.value.length === 0 && <NoWorkers />}
       {rows.value.length > 0 && shown.length === 0 && <NoWorkerFits />}
       {shown.length > 0 && view === 'table' && <FleetTable rows={shown} chosen={chosen.value} />}
@@ -162,7 +172,7 @@ function useFragment(fragment: string, choose: (id: string) => void): void {
   }, [fragment, isReady])
 }
 
-function pageActs(search: { readonly current: HTMLInputElement | null }): Act[] {
+function pageActs(): Act[] {
   return [
     { id: 'pair', title: 'Pair a worker', group: GROUP, act: showPairing },
     {
@@ -171,26 +181,20 @@ function pageActs(search: { readonly current: HTMLInputElement | null }): Act[] 
       group: GROUP,
       act: changePause,
     },
-    {
-      id: 'search',
-      title: 'Search the workers',
-      group: GROUP,
-      keys: '/',
-      act: () => search.current?.focus(),
-    },
   ]
 }
 
 function listActs(rows: readonly FleetRow[], chosen: { value: string | undefined }): Act[] {
-  const step = (by: number) => {
-    const at = rows.findIndex(({ worker }) => worker.id === chosen.value)
-    const next = at === -1 ? 0 : Math.max(0, Math.min(rows.length - 1, at + by))
-    chosen.value = rows[next]?.worker.id
-  }
-  return [
-    { id: 'next worker', title: 'Next worker', group: GROUP, keys: 'j', act: () => step(1) },
-    { id: 'previous worker', title: 'Previous worker', group: GROUP, keys: 'k', act: () => step(-1) },
-  ]
+  const found = rows.findIndex(({ worker }) => worker.id === chosen.value)
+  return stepActs({
+    group: GROUP,
+    noun: 'worker',
+    count: rows.length,
+    at: found === -1 ? undefined : found,
+    choose: (at) => {
+      chosen.value = rows[at]?.worker.id
+    },
+  })
 }
 
 function workerActs(row: FleetRow): Act[] {
@@ -214,4 +218,118 @@ function workerActs(row: FleetRow): Act[] {
       act: () => revokeWorker(row),
     },
   ]
+}
+
+// ---- what waits ----------------------------------------------------------------------------------------------------
+
+/** The host's words for runs that one more worker could take, or that wait for the fleet. */
+const FLEET_REASONS = /^(fleet at capacity|no workers connected|all workers |no worker has |worker .+ holds )/
+
+/**
+ * The part of the demand that the fleet can cure: free slots, machines, agents. It says too that dispatching is
+ * paused.
+ */
+function FleetDemand() {
+  const waiting = [...runs.value.values()].filter(
+    ({ status, queueReason = '' }) => status === 'queued' && FLEET_REASONS.test(queueReason),
+  )
+  const isPaused = config.value?.policy.paused === true
+  if (waiting.length === 0 && !isPaused) return null
+  return (
+    <ul class="card padded fleet-demand" aria-label="What the queue waits for">
+      {isPaused && (
+        <li>
+          <Reason
+            fact="Dispatching is paused."
+            explanation="Runs in progress go on, and no new ones start."
+            cure={
+              <Button kind="link" act={() => host.resumeDispatch().then(() => {}, showError)}>
+                Resume dispatching
+              </Button>
+            }
+          />
+        </li>
+      )}
+      {queueGroups(waiting).map(({ fact, explanation, cure, runs: members }) => (
+        <li key={fact}>
+          <Reason
+            fact={`${fact}.`}
+            explanation={`${countOf(members.length, 'run waits', 'runs wait')}. ${explanation ?? ''}`}
+            cure={
+              cure === PAIR && (
+                <Button kind="link" act={showPairing}>
+                  {PAIR.text}
+                </Button>
+              )
+            }
+          />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+// ---- fresh workers -------------------------------------------------------------------------------------------------
+
+/** Workers send a heartbeat every 15 s. */
+const TURN_MS = 10_000
+
+/** Heartbeats are not pushed, so the page asks for the fleet in turns while somebody sees it. */
+function useFreshWorkers(): void {
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (document.hidden || live.value.state !== 'live') return
+      host.listWorkers().then(
+        (fleet) => {
+          workers.value = fleet.workers
+        },
+        // The state of the connection tells what is wrong.
+        () => {},
+      )
+    }, TURN_MS)
+    return () => clearInterval(timer)
+  }, [])
+}
+
+// ---- filters -------------------------------------------------------------------------------------------------------
+
+interface FleetFiltersProps {
+  readonly rows: readonly FleetRow[]
+  readonly filter: FleetFilter
+}
+
+/** The filters of the fleet; each stands in the address. */
+function FleetFilters({ rows, filter }: FleetFiltersProps) {
+  const counts = countWorkers(rows)
+  const option = (value: string, text: string, count: number) =>
+    [value, `${text} ${formatCount(count)}`] as const
+  return (
+    <div class="filters" role="search">
+      <Segments
+        label="State"
+        value={filter.state ?? ''}
+        choose={(state) => changeQuery({ state })}
+        options={[
+          option('', 'All', rows.length),
+          option('online', 'Online', counts.online),
+          option('draining', 'Draining', counts.draining),
+          option('offline', 'Offline', counts.offline),
+        ]}
+      />
+      <SearchFilter
+        label="Search the workers"
+        group="Fleet"
+        placeholder="Name, address or run"
+        value={filter.q}
+      />
+      <ValueFilter
+        name="agent"
+        all="Every agent"
+        values={fleetAgents(rows)}
+        chosen={filter.agent}
+        text={productName}
+      />
+      <ValueFilter name="version" all="Every version" values={fleetVersions(rows)} chosen={filter.version} />
+    </div>
+  )
 }

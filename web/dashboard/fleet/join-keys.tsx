@@ -1,19 +1,21 @@
 /** Join keys, with which many machines enroll: the list, a new one, and the deletion with or without its workers. */
-import { signal } from '@preact/signals'
+import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { JoinKey, JoinKeyResponse } from '../../../protocol/join-key.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
+import { bound, CheckField, SelectField, TextField } from '../../elements/field.tsx'
+import { FormDialog } from '../../elements/form-dialog.tsx'
 import { Moment, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { PasteLine } from '../../elements/paste-line.tsx'
 import { Failure } from '../../elements/placeholder.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
+import { formatDuration } from '../../text/times.ts'
 import { host } from '../state/host.ts'
 import { config, workers } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
-import { JoinKeyForm } from './join-key-form.tsx'
 import { hostJoinCommand } from './pair-worker.tsx'
 
 const created = signal<JoinKeyResponse | undefined>(undefined)
@@ -226,4 +228,77 @@ async function removeKey(key: JoinKey, reload: () => void): Promise<void> {
       </>
     )
   })
+}
+
+// ---- the form ------------------------------------------------------------------------------------------------------
+
+const DAY_MS = 24 * 60 * 60 * 1_000
+const EXPIRIES = [
+  ['', 'Never'],
+  ['1', 'In a day'],
+  ['7', 'In 7 days'],
+  ['30', 'In 30 days'],
+  ['365', 'In a year'],
+] as const
+
+interface JoinKeyFormProps {
+  readonly close: () => void
+  readonly onCreated: (key: JoinKeyResponse) => void
+}
+
+/** The form for a new join key. */
+function JoinKeyForm({ close, onCreated }: JoinKeyFormProps) {
+  const name = useSignal('')
+  const days = useSignal('30')
+  const most = useSignal('')
+  const isEphemeral = useSignal(false)
+  const after = formatDuration((config.value?.fleet.ephemeralSeconds ?? 0) * 1_000)
+  async function send(): Promise<void> {
+    const expiresAt =
+      days.value === '' ? {} : { expiresAt: new Date(now.value + Number(days.value) * DAY_MS).toISOString() }
+    const maxWorkers = most.value.trim() === '' ? {} : { maxWorkers: Number(most.value) }
+    onCreated(
+      await host.createJoinKey({
+        body: { name: name.value.trim(), ...expiresAt, ...maxWorkers, ephemeral: isEphemeral.value },
+      }),
+    )
+  }
+  const isCount = /^\s*(\d+\s*)?$/.test(most.value)
+  return (
+    <FormDialog
+      title="Make a join key"
+      act="Make join key"
+      busyWord="Making"
+      unavailable={
+        name.value.trim() === ''
+          ? 'It needs a name.'
+          : isCount
+            ? undefined
+            : 'The number of workers is not whole.'
+      }
+      send={send}
+      close={close}
+    >
+      <TextField
+        label="Name"
+        autoFocus
+        hint="Such as the image or the group of machines that joins with it."
+        {...bound(name)}
+      />
+      <div class="field-row">
+        <SelectField label="Expires" options={EXPIRIES} {...bound(days)} />
+        <TextField
+          label="Workers at most"
+          hint="Empty: any number."
+          problem={isCount ? undefined : 'A whole number.'}
+          {...bound(most)}
+        />
+      </div>
+      <CheckField
+        label="Ephemeral"
+        hint={`Its workers are removed by themselves ${after} after they left.`}
+        {...bound(isEphemeral)}
+      />
+    </FormDialog>
+  )
 }

@@ -1,18 +1,22 @@
-/** A worker as a card: its state in words, its facts, its slots, a row for each lease, and what follows from its state. */
-import type { Signal } from '@preact/signals'
-import { useSignal } from '@preact/signals'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+/**
+ * A worker as a card: its state in words, its facts, its slots, a row for each lease, and what follows from its state.
+ */
+import { type Signal, useSignal } from '@preact/signals'
+import { useEffect, useId, useMemo, useRef } from 'preact/hooks'
+import { productName } from '../../../client/agent-names.ts'
 import { platformOf } from '../../../client/worker-words.ts'
+import type { WorkerAgents } from '../../../protocol/worker.ts'
 import { Button } from '../../elements/button.tsx'
+import { Glyph } from '../../elements/glyph.tsx'
 import { Menu } from '../../elements/menu.tsx'
 import { now } from '../../elements/moments.tsx'
 import { showOutcome } from '../../elements/toasts.ts'
 import { formatCount } from '../../text/amounts.ts'
 import { ageOf, dayOf, formatClock, formatInstant, formatShortAge } from '../../text/times.ts'
+import { openInspector } from '../open-inspector.ts'
 import { config, health } from '../state/records.ts'
 import type { FleetRow } from './fleet-rows.ts'
 import { LeaseRows } from './lease-rows.tsx'
-import { Slots } from './slots.tsx'
 import {
   drainWorker,
   enableHint,
@@ -21,8 +25,7 @@ import {
   renameWorker,
   revokeWorker,
 } from './worker-acts.tsx'
-import { WorkerAgentList } from './worker-agent-list.tsx'
-import { retainedSentence, stateSentence, stateWord } from './worker-state.ts'
+import { neededAgents, retainedSentence, stateSentence, stateWord } from './worker-state.ts'
 
 /** Draws the card anew only when something of it has changed, so that many workers stay quick. */
 export function WorkerCard({ row, isChosen }: { readonly row: FleetRow; readonly isChosen: boolean }) {
@@ -136,6 +139,7 @@ export function WorkerButtons({ row, isRenaming }: RenamingProps) {
               showOutcome(`The id of ${name} is copied.`)
             },
           },
+          { text: 'Open inspector', act: () => openInspector(`worker/${id}`) },
           {
             text: 'Revoke…',
             isDestructive: true,
@@ -235,3 +239,113 @@ function Sentence({ row }: { readonly row: FleetRow }) {
     </div>
   )
 }
+
+// ---- agents --------------------------------------------------------------------------------------------------------
+
+/**
+ * The agents that the worker can run, and those that it cannot, with the cure where runs need them. Workers of an
+ * earlier version name none.
+ */
+function WorkerAgentList({ agents }: { readonly agents: WorkerAgents | undefined }) {
+  if (agents === undefined) return null
+  const needed = config.value === undefined ? new Set() : neededAgents(config.value)
+  const entries = Object.entries(agents)
+  const found = entries.filter(([, agent]) => agent.found)
+  const absent = entries.filter(([provider, agent]) => !agent.found && !needed.has(provider))
+  const problems = entries.filter(
+    ([provider, agent]) =>
+      (agent.found && agent.problem !== undefined) || (!agent.found && needed.has(provider)),
+  )
+  return (
+    <>
+      <ul class="worker-facts">
+        {found.map(([provider, { version, loggedIn }]) => (
+          <li key={provider}>
+            {productName(provider)}
+            {version === undefined ? '' : ` ${version}`}
+            {loggedIn === true && <span class="faint"> logged in</span>}
+          </li>
+        ))}
+        {absent.map(([provider, { problem }]) => (
+          <li class="faint" key={provider} title={problem}>
+            no {productName(provider)}
+          </li>
+        ))}
+      </ul>
+      {problems.map(([provider, { problem, found: isFound }]) => (
+        <p class="worker-problem" key={provider}>
+          <Glyph name="needs-you" />
+          <span>
+            {productName(provider)} {isFound ? 'has a problem' : 'is not found'}:{' '}
+            <span class="quiet">{problem ?? 'install it on the machine'}</span>
+          </span>
+        </p>
+      ))}
+    </>
+  )
+}
+
+// ---- slots ---------------------------------------------------------------------------------------------------------
+
+const HEIGHT = 10
+/** More slots than these are drawn as one bar. */
+const SLOTS_DRAWN_MAX = 32
+
+interface SlotsProps {
+  readonly taken: number
+  readonly count: number
+  readonly isOffline: boolean
+}
+
+/** Slots are filled, empty, and hatched for the leases of an absent worker. */
+function Slots({ taken, count, isOffline }: SlotsProps) {
+  const id = useId()
+  if (count === 0) return null
+  const isDrawn = count <= SLOTS_DRAWN_MAX
+  const [width, gap] = isDrawn ? [widthOf(count), count <= 12 ? 4 : 3] : [280, 0]
+  const filled = isOffline ? `url(#${id})` : 'currentColor'
+  const total = isDrawn ? count * (width + gap) - gap : width
+  return (
+    <svg
+      class={`slots${isOffline ? ' offline' : ''}`}
+      width={total}
+      height={HEIGHT}
+      viewBox={`0 0 ${total} ${HEIGHT}`}
+      preserveAspectRatio="xMinYMid meet"
+      aria-hidden="true"
+    >
+      <pattern id={id} width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <path d="M1 0v5" stroke="currentColor" stroke-width="2.2" />
+      </pattern>
+      {isDrawn ? (
+        Array.from({ length: count }, (_, at) => (
+          <rect
+            key={at}
+            class={at < taken ? 'taken' : 'free'}
+            x={at * (width + gap) + 0.5}
+            y="0.5"
+            width={width - 1}
+            height={HEIGHT - 1}
+            rx="2"
+            fill={at < taken ? filled : 'none'}
+          />
+        ))
+      ) : (
+        <>
+          <rect class="free" x="0.5" y="0.5" width={width - 1} height={HEIGHT - 1} rx="2" fill="none" />
+          <rect
+            class="taken"
+            x="0.5"
+            y="0.5"
+            width={(Math.min(taken, count) / count) * (width - 1)}
+            height={HEIGHT - 1}
+            rx="2"
+            fill={filled}
+          />
+        </>
+      )}
+    </svg>
+  )
+}
+
+const widthOf = (count: number): number => (count <= 6 ? 34 : count <= 12 ? 18 : 8)

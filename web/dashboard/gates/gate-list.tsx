@@ -1,9 +1,10 @@
 /** The gates between a ticket and a worker, each with what it found and the cure. */
-
+import { productName, withAgentNames } from '../../../client/agent-names.ts'
 import type { ExplainResponse } from '../../../protocol/explain.ts'
 import type { StateGlyph } from '../../elements/glyph.tsx'
 import { Glyph } from '../../elements/glyph.tsx'
 import { address } from '../../router.ts'
+import { capitalized } from '../../text/sentences.ts'
 import { runAddress, settingAddress } from '../addresses.ts'
 import { curePlace } from './cure-places.ts'
 
@@ -23,9 +24,10 @@ export function GateList({ gates }: { readonly gates: readonly ShownGate[] }) {
       {gates.map(({ id, status, message, cure }) => (
         <li key={id} class={`gate ${status}`}>
           <Glyph name={GLYPHS[status][0]} alone label={GLYPHS[status][1]} />
-          <span class="gate-name">{NAMES[id] ?? `${id.charAt(0).toUpperCase()}${id.slice(1)}`}</span>
+          <span class="gate-name">{NAMES[id] ?? capitalized(id)}</span>
           <span class="gate-finding">
-            <WithLinks text={message} /> {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
+            <WithLinks text={withAgentNames(message, productName)} />{' '}
+            {cure !== undefined && status !== 'pass' && <Cure cure={cure} />}
           </span>
         </li>
       ))}

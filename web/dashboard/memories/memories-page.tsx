@@ -1,21 +1,20 @@
 /** The facts that runs have learnt about repositories: found by words, forgotten one by one or all at once. */
 import { useSignal } from '@preact/signals'
-import { useRef } from 'preact/hooks'
 import type { MemoriesResponse, RepoMemory } from '../../../protocol/run.ts'
-import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { askBefore } from '../../elements/dialog.tsx'
-import { FilterSelect } from '../../elements/field.tsx'
-import { PageHead } from '../../elements/page-head.tsx'
+import { Age } from '../../elements/moments.tsx'
+import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { address, changeQuery } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
+import { ticketAddress } from '../addresses.ts'
+import { SearchFilter, ValueFilter } from '../list-filters.tsx'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { useRequest } from '../state/use-request.ts'
 import { filterMemories, type RepoFacts } from './memory-list.ts'
-import { MemorySection } from './memory-section.tsx'
 
 type Repos = MemoriesResponse['repos']
 
@@ -25,16 +24,6 @@ export function MemoriesPage() {
     host.listMemories({}, { signal }),
   )
   const changed = useSignal<{ readonly since: unknown; readonly repos: Repos } | undefined>(undefined)
-  const search = useRef<HTMLInputElement>(null)
-  useActs([
-    {
-      id: 'search memories',
-      title: 'Search the memories',
-      group: 'Memories',
-      keys: '/',
-      act: () => search.current?.focus(),
-    },
-  ])
   // The answer to a change is newer than what was read before it.
   const repos = changed.value?.since === read.data ? changed.value?.repos : read.data?.repos
   const apply = (answer: MemoriesResponse): void => {
@@ -61,26 +50,8 @@ export function MemoriesPage() {
       {repos !== undefined && count === 0 && <NoMemories />}
       {count > 0 && (
         <div class="filters" role="search">
-          <input
-            ref={search}
-            type="search"
-            class="input"
-            aria-label="Search the memories"
-            placeholder="Search"
-            value={words}
-            onInput={(event) => changeQuery({ q: event.currentTarget.value })}
-            onKeyDown={(event) => {
-              if (event.key === 'Escape') event.currentTarget.blur()
-            }}
-          />
-          {(names.length > 1 || remote !== '') && (
-            <FilterSelect
-              label="Repository"
-              value={remote}
-              change={(repo) => changeQuery({ repo })}
-              options={[['', 'Every repository'], ...names.map((name) => [name, name] as const)]}
-            />
-          )}
+          <SearchFilter label="Search the memories" group="Memories" value={words} />
+          <ValueFilter name="repo" label="Repository" all="Every repository" values={names} chosen={remote} />
         </div>
       )}
       {count > 0 && shown.length === 0 && (
@@ -132,14 +103,68 @@ async function forgetFact(remote: string, fact: RepoMemory, apply: Apply): Promi
 async function clearRepo({ remote, count }: RepoFacts, apply: Apply): Promise<void> {
   const facts = countOf(count, 'fact')
   const isAgreed = await askBefore({
-    title: `Delete all facts about ${remote}?`,
-    loses: `${facts} ${count === 1 ? 'is' : 'are'} deleted for good, also those that the search does not show. Later runs begin without them.`,
+    title: `Forget all facts about ${remote}?`,
+    loses: `${facts} ${count === 1 ? 'is' : 'are'} forgotten for good, also those that the search does not show. Later runs begin without them.`,
     keep: 'Keep facts',
-    act: `Delete ${facts}`,
+    act: `Forget ${facts}`,
   })
   if (!isAgreed) return
   await host.clearMemories({ repo: remote }).then((answer) => {
     apply(answer)
-    showOutcome(`${facts} about ${remote} deleted.`)
+    showOutcome(`${facts} about ${remote} forgotten.`)
   }, showError)
+}
+
+// ---- one repository ------------------------------------------------------------------------------------------------
+
+interface MemorySectionProps {
+  readonly repo: RepoFacts
+  readonly keep: (fact: RepoMemory) => Promise<void>
+  readonly forget: (fact: RepoMemory) => Promise<void>
+  readonly clear: () => Promise<void>
+}
+
+/** The facts about a repository, newest first. */
+function MemorySection({ repo: { remote, facts, count }, keep, forget, clear }: MemorySectionProps) {
+  return (
+    <Section
+      title={remote}
+      count={facts.length === count ? count : `${facts.length} of ${count}`}
+      aside={
+        <Button small kind="destructive" label={`Forget all… about ${remote}`} act={clear}>
+          Forget all…
+        </Button>
+      }
+    >
+      <ul class="card memories">
+        {facts.map((fact) => (
+          <li key={fact.id} class="memory">
+            <span class="memory-text">
+              {fact.text}
+              {fact.state === 'new' && (
+                <span class="tag" title="Runs are told once its pull request is merged, or you keep it">
+                  new
+                </span>
+              )}
+            </span>
+            <span class="memory-facts faint">
+              <span title="How many runs recorded it">{countOf(fact.hits, 'run')}</span>
+              {fact.ident !== undefined && <a href={ticketAddress(fact.ident)}>{fact.ident}</a>}
+              <Age since={fact.updatedAt} />
+            </span>
+            <span class="memory-acts">
+              {fact.state === 'new' && (
+                <Button small kind="plain-quiet" label={`Keep “${fact.text}”`} act={() => keep(fact)}>
+                  Keep
+                </Button>
+              )}
+              <Button small kind="plain-quiet" label={`Forget “${fact.text}”`} act={() => forget(fact)}>
+                Forget…
+              </Button>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
 }

@@ -1,9 +1,7 @@
 /** Entries of "needs you": equal failures are one entry, and each entry says what happened and why. */
-import { productName } from '../../../client/agent-names.ts'
 import type { AttentionItem, AttentionKind } from '../../../protocol/attention.ts'
 import { fingerprintOf } from '../../../protocol/fingerprint.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { formatInstant } from '../../text/times.ts'
 
 export interface AttentionEntry {
   readonly id: string
@@ -51,18 +49,6 @@ export function attentionEntries(
   }
   const rank = ({ kind }: AttentionEntry) => ORDER.indexOf(kind)
   return [...entries.values()].sort((a, b) => rank(a) - rank(b) || (a.since < b.since ? -1 : 1))
-}
-
-const INSTANT = /\b\d{4}-\d\d-\d\dT[\d:.]+Z\b/g
-/** `acme/web`, whose letters are a name's. */
-const BEGINS_WITH_REPOSITORY = /^\S+\/\S/
-
-/** The host's message as a page says it: agents by their names, instants by the clock of the reader. */
-export function wordsOf({ message }: Pick<AttentionItem, 'message'>, now: number): string {
-  const words = message
-    .replace(/\bagent[A-C]\b/, productName)
-    .replace(INSTANT, (instant) => formatInstant(instant, now))
-  return BEGINS_WITH_REPOSITORY.test(words) ? words : words.charAt(0).toUpperCase() + words.slice(1)
 }
 
 const errorOf = ({ runId = '', message }: AttentionItem, runOf: (id: string) => Run | undefined): string =>

@@ -4,6 +4,7 @@
  * Everything in it is a link, and a list says the same for those who do not see it.
  */
 import { countOf, formatCount } from '../../text/amounts.ts'
+import { capitalized } from '../../text/sentences.ts'
 import { runAddress, workerAddress } from '../addresses.ts'
 import { countOfToday, totals } from '../state/current-totals.ts'
 import { runs, workers } from '../state/records.ts'
@@ -181,20 +182,19 @@ function Blocks({ blocks, y }: { readonly blocks: readonly FlowBlock[]; readonly
 
 /** Five counts in a strip, where the drawing has too little width. */
 function FlowCounts() {
-  const { queued, preparing, running, finalizing, completedToday } = totals.value
-  const counts = {
-    Queued: formatCount(queued),
-    Preparing: formatCount(preparing),
-    Running: formatCount(running),
-    Finalizing: formatCount(finalizing),
-    'Done today': countOfToday(completedToday),
-  }
-  const statuses = ['queued', ...PHASES, 'completed']
+  const { queued, inProgress, completedToday, failedToday, cancelledToday } = totals.value
+  const counts = [
+    ['Queued', formatCount(queued), 'queued'],
+    ['In progress', formatCount(inProgress), PHASES.join(',')],
+    ['Completed', countOfToday(completedToday), 'completed&ended=today'],
+    ['Failed', countOfToday(failedToday), 'failed&ended=today'],
+    ['Cancelled', countOfToday(cancelledToday), 'cancelled&ended=today'],
+  ] as const
   return (
     <ul class="flow-counts">
-      {Object.entries(counts).map(([word, count], at) => (
+      {counts.map(([word, count, query]) => (
         <li key={word}>
-          <a href={`/runs?status=${statuses[at]}`}>
+          <a href={`/runs?status=${query}`}>
             <strong>{count}</strong> <span>{word}</span>
           </a>
         </li>
@@ -218,5 +218,3 @@ function FlowList({ tracks }: { readonly tracks: readonly FlowTrack[] }) {
     </div>
   )
 }
-
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

@@ -56,6 +56,8 @@ export function flowTracks(workers: readonly WorkerView[], runs: Iterable<Run>):
       blocks.filter(({ run }) => run.sandbox.workerId === worker.id),
     ),
   )
+  if (tracks.length === 0)
+    return [{ id: '', name: 'no worker', state: 'offline', words: 'none is enrolled', blocks: [] }]
   if (tracks.length <= TRACKS_MAX) return tracks
   const fullest = [...tracks].sort((a, b) => b.blocks.length - a.blocks.length).slice(0, TRACKS_MAX - 1)
   const shown = tracks.filter((track) => fullest.includes(track))

@@ -1,4 +1,6 @@
 /** Runs in progress, the oldest first: one line a run, with its phase on a scale that all of them share. */
+import { type ReadonlySignal, signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { Run } from '../../../protocol/run.ts'
 import { glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { now } from '../../elements/moments.tsx'
@@ -6,9 +8,10 @@ import { Section } from '../../elements/page-head.tsx'
 import { formatCount, formatMoney } from '../../text/amounts.ts'
 import { formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
+import { chosenClass } from '../runs/selection.ts'
+import { host } from '../state/host.ts'
+import { live } from '../state/live.ts'
 import { runs, workers } from '../state/records.ts'
-import { chosenClass } from './chosen-run.ts'
-import { useLastLines } from './last-lines.ts'
 import { isInProgress, type LeavingRuns } from './leaving.ts'
 import { phaseScale } from './phase-scale.ts'
 import { RowGlyph } from './row-glyph.tsx'
@@ -104,4 +107,54 @@ function PhaseBar({ share, status }: { readonly share: number; readonly status: 
       <rect class={status} width={Math.max(1, Math.min(100, 100 * share))} height="4" rx="2" />
     </svg>
   )
+}
+
+const EVERY_MS = 2_000
+/** Events that are no line stand between the last lines. */
+const EVENTS_READ = 5
+/** More rows than fit on a screen. */
+const RUNS_MAX = 24
+
+const lines = signal<ReadonlyMap<string, string>>(new Map())
+
+/**
+ * The last line of each run, read again and again while somebody looks. The dashboard socket could push all lines of
+ * all runs: thousands of lines a second would come for one line a row.
+ *
+ * @param runIds in the order of the rows
+ */
+function useLastLines(runIds: readonly string[]): ReadonlySignal<ReadonlyMap<string, string>> {
+  const key = runIds.slice(0, RUNS_MAX).join(' ')
+  useEffect(() => {
+    const asked = key.split(' ').filter(Boolean)
+    let isOver = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const read = async (): Promise<void> => {
+      if (!document.hidden && live.value.state === 'live') await readLines(asked).catch(ignore)
+      if (!isOver) timer = setTimeout(() => void read(), EVERY_MS)
+    }
+    void read()
+    return () => {
+      isOver = true
+      clearTimeout(timer)
+    }
+  }, [key])
+  return lines
+}
+
+/** Rows have no line when the part that finds it could not be loaded. */
+const ignore = (): void => {}
+
+async function readLines(runIds: readonly string[]): Promise<void> {
+  // The first picture does without.
+  const { newestLine } = await import('../../../client/newest-line.ts')
+  const found = await Promise.all(
+    runIds.map(async (id) => {
+      const events = await host.readRunEvents({ id, tail: EVENTS_READ }).catch(() => [])
+      return [id, newestLine(events)] as const
+    }),
+  )
+  const changed = new Map(lines.value)
+  for (const [id, line] of found) if (line !== undefined) changed.set(id, line)
+  lines.value = changed
 }

@@ -5,7 +5,7 @@ import { hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
-import { Age, now } from '../../elements/moments.tsx'
+import { Moment } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
@@ -13,7 +13,8 @@ import { pullAddress, runAddress } from '../addresses.ts'
 import { curePlace } from '../gates/cure-places.ts'
 import { host } from '../state/host.ts'
 import { attention, attentionMore, isAttentionRead, runs } from '../state/records.ts'
-import { type AttentionEntry, attentionEntries, wordsOf } from './attention-entries.ts'
+import { type AttentionEntry, attentionEntries } from './attention-entries.ts'
+import { hostWords } from './queue-groups.ts'
 
 const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
   failed: 'failed',
@@ -32,7 +33,10 @@ const GLYPHS: Readonly<Record<AttentionEntry['kind'], StateGlyph>> = {
 
 /** On narrow screens the first three are shown. */
 const FIRST_SHOWN = 3
+/** On wide screens; thousands of tickets may need a person for one reason. */
+const FIRST_SHOWN_WIDE = 10
 const NAMED_MAX = 6
+const ERROR_CHARS_MAX = 160
 
 export function NeedsYou() {
   const isOpen = useSignal(false)
@@ -51,21 +55,24 @@ export function NeedsYou() {
       id="needs-you"
     >
       <ul class={`card needs${isOpen.value ? ' open' : ''}`}>
-        {entries.map((entry) => (
+        {(isOpen.value ? entries : entries.slice(0, FIRST_SHOWN_WIDE)).map((entry) => (
           <Entry key={entry.id} entry={entry} />
         ))}
       </ul>
       {entries.length > FIRST_SHOWN && !isOpen.value && (
-        <div class="needs-more">
+        <div class={`needs-more${entries.length > FIRST_SHOWN_WIDE ? ' wide' : ''}`}>
           <Button
             kind="link"
             act={() => {
               isOpen.value = true
             }}
           >
-            {entries.length - FIRST_SHOWN} more
+            Show all {formatCount(entries.length)}
           </Button>
         </div>
+      )}
+      {attentionMore.value > 0 && (
+        <p class="quiet">{countOf(attentionMore.value, 'older entry', 'older entries')} not listed.</p>
       )}
     </Section>
   )
@@ -84,14 +91,17 @@ function Entry({ entry }: { readonly entry: AttentionEntry }) {
       <div class="need-text">
         <strong>{factOf(entry, run?.ticket.title)}</strong>
         <div class="quiet">
-          {error !== undefined && <code title={error}>{error.slice(0, 160)}</code>} {namesOf(entry)}since{' '}
-          <Age since={since} /> ago
+          {error !== undefined && <code title={error}>{shortened(error)}</code>} {namesOf(entry)}since{' '}
+          <Moment at={since} />
         </div>
       </div>
       <div class="need-acts">{actsOf(entry)}</div>
     </li>
   )
 }
+
+const shortened = (text: string): string =>
+  text.length > ERROR_CHARS_MAX ? `${text.slice(0, ERROR_CHARS_MAX)}…` : text
 
 const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
   failed: 'Run',
@@ -110,7 +120,7 @@ const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
 
 function factOf({ kind, items }: AttentionEntry, title = ''): string {
   const [item] = items
-  const words = item === undefined ? '' : wordsOf(item, now.value)
+  const words = item === undefined ? '' : hostWords(item.message)
   // The title is unknown until the run has been read.
   const addition = title === '' ? '' : `: ${title}`
   if (kind === 'failed')
@@ -187,13 +197,16 @@ function actsOf({ kind, items }: AttentionEntry): ComponentChildren {
     )
   const place = cure === undefined ? undefined : curePlace(cure)
   return place === undefined ? (
-    <span class="quiet">{cure}</span>
+    <span class="quiet">{COMMAND.test(cure ?? '') ? <code>{cure}</code> : cure}</span>
   ) : (
     <a class="button" href={place.to}>
       {place.text}
     </a>
   )
 }
+
+/** A sentence may begin with a command. */
+const COMMAND = /^switchyard [^,;]*$/
 
 const isUnpublished = (run: Run | undefined): boolean => run !== undefined && hasUnpublishedWork(run)
 

@@ -3,8 +3,10 @@
  *
  * The reasons are the host's, word for word; what differs between runs of one group is taken out of the group's name.
  */
-import { productName } from '../../../client/agent-names.ts'
+import { productName, withAgentNames } from '../../../client/agent-names.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { capitalized } from '../../text/sentences.ts'
+import { formatInstant } from '../../text/times.ts'
 import { settingAddress } from '../addresses.ts'
 
 export interface QueueCure {
@@ -22,11 +24,11 @@ export interface QueueGroup {
   readonly runs: readonly Run[]
 }
 
-type GroupHead = Omit<QueueGroup, 'runs'>
+export type GroupHead = Omit<QueueGroup, 'runs'>
 
 const INSTANT = /\b(\d{4}-\d\d-\d\dT[\d:.]+Z)\b/
 const CONNECT: QueueCure = { text: 'Connect', to: '/connect' }
-const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
+export const PAIR: QueueCure = { text: 'Pair a worker', to: '/fleet#pair' }
 
 const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[]) => GroupHead])[] = [
   [
@@ -65,21 +67,6 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
       explanation: 'They are asked again in a moment.',
     }),
   ],
-  [
-    /^(.+) has (\d+) runs?, its limit$/,
-    ([repo = '', count = '']) => ({
-      fact: `${repo} has ${count} runs, its limit`,
-      explanation: 'Starts when one of them ends.',
-      cure: { text: 'Change the limit', to: '/settings' },
-    }),
-  ],
-  [
-    /^usage limit of (\S+) until/,
-    ([provider = '']) => ({
-      fact: `${productName(provider)} is at its usage limit`,
-      explanation: 'Starts by itself then.',
-    }),
-  ],
   [/^waiting for the tracker, /, () => ({ fact: 'Waiting for the tracker' })],
   [/^waiting for /, () => ({ fact: 'Blocked by another ticket' })],
   [
@@ -89,7 +76,6 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
       cure: { text: 'Go to the fleet', to: '/fleet' },
     }),
   ],
-  [/^retry \d+ of \d+ at/, () => ({ fact: 'Waiting to be tried again', explanation: 'Starts by itself.' })],
   [
     /^\S+ was edited by (\S+) after it was labelled: /,
     ([by = 'somebody']) => ({
@@ -99,20 +85,13 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
   ],
   [
     /^not published until a person decides: (.*)$/s,
-    ([why = '']) => ({ fact: 'The work is done, and waits for your word', explanation: why }),
+    ([why = '']) => ({ fact: 'The work is done, and waits for your word', explanation: hostWords(why) }),
   ],
   [
     /^publishing again at \S+: (.*)$/s,
-    ([why = '']) => ({ fact: 'The work is done, and waits to be published', explanation: why }),
+    ([why = '']) => ({ fact: 'The work is done, and waits to be published', explanation: hostWords(why) }),
   ],
   [/^interrupted/, () => ({ fact: 'Interrupted, and queued again' })],
-  [
-    /^daily budget of (\S+) is spent/,
-    ([usd = '']) => ({
-      fact: `The daily budget of ${usd} is spent`,
-      cure: { text: 'Change the budget', to: settingAddress('policy') },
-    }),
-  ],
   [
     /^credential of (\S+) is (missing|refused)/,
     ([provider = '', state = '']) => ({
@@ -151,16 +130,16 @@ const RULES: readonly (readonly [pattern: RegExp, head: (found: readonly string[
     }),
   ],
   [
-    /^worker (.+) holds the sandbox/,
-    ([name = '']) => ({
-      fact: `Worker ${name} holds the sandbox`,
+    /^worker (.+) holds the sandbox(, and its disk is full)?/,
+    ([name = '', fullDisk = '']) => ({
+      fact: `Worker ${name} holds the sandbox${fullDisk}`,
       explanation: 'The work is in there.',
       cure: { text: 'Go to the fleet', to: '/fleet' },
     }),
   ],
 ]
 
-const groupHead = ({ queueReason }: Run): GroupHead =>
+export const groupHead = ({ queueReason }: Run): GroupHead =>
   queueReason === undefined ? { fact: 'Next to be dispatched' } : headOf(queueReason)
 
 function headOf(reason: string): GroupHead {
@@ -172,19 +151,19 @@ function headOf(reason: string): GroupHead {
   }
   const [fact = '', ...rest] = reason.split(': ')
   const explanation = rest.join(': ')
-  return { fact: capitalized(fact), ...(explanation === '' ? {} : { explanation }) }
+  return { fact: hostWords(fact), ...(explanation === '' ? {} : { explanation }) }
 }
 
 /** The part of a reason that a group leaves out, where it is worth a column of its own. */
 export const ownReason = (run: Run): string | undefined =>
-  /^(waiting for|interrupted|retry|no repository|\d+ repositories)/.test(run.queueReason ?? '')
+  /^(waiting for|interrupted|no repository|\d+ repositories)/.test(run.queueReason ?? '')
     ? run.queueReason
     : undefined
 
 /** Why a queued run waits, in the words of its group. */
 export function waitWords(run: Run): string {
   const reason = ownReason(run)
-  return reason === undefined ? groupHead(run).fact : capitalized(reason)
+  return reason === undefined ? groupHead(run).fact : hostWords(reason)
 }
 
 /** Larger groups first; in a group by priority, then by age. */
@@ -209,4 +188,14 @@ const queuedSince = (run: Run): string => run.queuedAt ?? run.createdAt
 const byUrgency = (a: Run, b: Run): number =>
   urgencyOf(a) - urgencyOf(b) || (queuedSince(a) < queuedSince(b) ? -1 : 1)
 
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+/** `acme/web`, whose letters are a name's. */
+const BEGINS_WITH_REPOSITORY = /^\S+\/\S/
+const INSTANTS = new RegExp(INSTANT, 'g')
+
+/** The host's words as a page says them: agents by their names, instants by the clock of the reader. */
+export function hostWords(text: string): string {
+  const words = withAgentNames(text, productName).replace(INSTANTS, (instant) =>
+    formatInstant(instant, Date.now()),
+  )
+  return BEGINS_WITH_REPOSITORY.test(words) ? words : capitalized(words)
+}

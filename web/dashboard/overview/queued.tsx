@@ -11,11 +11,19 @@ import { showError } from '../../elements/toasts.ts'
 import { formatCount } from '../../text/amounts.ts'
 import { ageOf, formatDuration, formatInstant } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
+import { chosenClass } from '../runs/selection.ts'
 import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
-import { PRIORITY_NAMES } from '../tickets/priority-names.ts'
-import { chosenClass } from './chosen-run.ts'
-import { ownReason, type QueueGroup, queueGroups } from './queue-groups.ts'
+import { PRIORITY_NAMES } from '../tracker-words.ts'
+import { BlockerWords, knownBlockers } from './blocker-words.tsx'
+import {
+  type GroupHead,
+  hostWords,
+  ownReason,
+  type QueueCure,
+  type QueueGroup,
+  queueGroups,
+} from './queue-groups.ts'
 import { RowGlyph } from './row-glyph.tsx'
 
 const SHOWN_FIRST = 8
@@ -45,7 +53,11 @@ function Group({ group }: { readonly group: QueueGroup }) {
   return (
     <div class="queue-group">
       <div class="queue-head">
-        <Reason fact={group.fact} explanation={explanationOf(group)} cure={<Cure group={group} />} />
+        <Reason
+          fact={group.fact}
+          explanation={explanationOf(group)}
+          cure={group.cure && <GroupCure cure={group.cure} />}
+        />
         <span class="faint number">{formatCount(group.runs.length)}</span>
       </div>
       <table class="rows queue-rows" aria-label={group.fact}>
@@ -71,17 +83,27 @@ function Group({ group }: { readonly group: QueueGroup }) {
   )
 }
 
-function explanationOf({ explanation = '', until }: QueueGroup): string {
+export function explanationOf({ explanation = '', until }: GroupHead): string {
   if (until === undefined) return explanation
   const left = -(ageOf(until, now.value) ?? 0)
   return `Until ${formatInstant(until, now.value)}, in ${formatDuration(left)}. ${explanation}`
 }
 
-function Cure({ group: { cure } }: { readonly group: QueueGroup }) {
-  if (cure === undefined) return null
-  if (cure.to !== 'resume') return <a href={cure.to}>{cure.text}</a>
+interface GroupCureProps {
+  readonly cure: QueueCure
+  /** On the page of a single run the cure is the primary act. */
+  readonly isButton?: boolean
+}
+
+export function GroupCure({ cure, isButton = false }: GroupCureProps) {
+  if (cure.to !== 'resume')
+    return (
+      <a class={isButton ? 'button primary' : undefined} href={cure.to}>
+        {cure.text}
+      </a>
+    )
   return (
-    <Button kind="link" act={() => host.resumeDispatch().then(() => {}, showError)}>
+    <Button kind={isButton ? 'primary' : 'link'} act={() => host.resumeDispatch().then(() => {}, showError)}>
       {cure.text}
     </Button>
   )
@@ -89,6 +111,7 @@ function Cure({ group: { cure } }: { readonly group: QueueGroup }) {
 
 function QueuedRow({ run }: { readonly run: Run }) {
   const { ticket } = run
+  const blockers = knownBlockers(run)
   return (
     <tr data-run={run.id} class={chosenClass(run.id)}>
       <td class="glyph-cell">
@@ -99,7 +122,12 @@ function QueuedRow({ run }: { readonly run: Run }) {
         <a class="row-link" href={runAddress(run.id)} title={ticket.title}>
           {ticket.title}
         </a>
-        {ownReason(run) !== undefined && <span class="faint"> {ownReason(run)}</span>}
+        {ownReason(run) !== undefined && (
+          <span class="faint">
+            {' '}
+            {blockers.length > 0 ? <BlockerWords blockers={blockers} /> : hostWords(ownReason(run) ?? '')}
+          </span>
+        )}
       </td>
       <td class="wide-cell quiet">{ticket.repo}</td>
       <td class="wide-cell quiet">{config.value && productName(agentOf(run, config.value))}</td>

@@ -1,10 +1,11 @@
-/** The keys and the bulk acts of the overview's rows, loaded after the page has drawn them. */
+/** The keys of the overview's rows, loaded after the page has drawn them. */
 import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { useActs } from '../../elements/acts.ts'
-import { BulkBar } from '../runs/bulk-bar.tsx'
+import { useLaterPart } from '../../elements/later-part.ts'
+import { loadPageStyles } from '../page-styles.ts'
 import { listActs } from '../runs/list-acts.ts'
+import { chosenRun, marked } from '../runs/selection.ts'
 import { runs } from '../state/records.ts'
-import { chosenRun } from './chosen-run.ts'
 
 export function RowKeys() {
   const id = chosenRun.value
@@ -26,7 +27,15 @@ export function RowKeys() {
     },
     [],
   )
-  return <BulkBar />
+  return id === undefined && marked.value.size === 0 ? null : <LaterRowActs />
+}
+
+function LaterRowActs() {
+  const Acts = useLaterPart(async () => {
+    const [{ RowActs }] = await Promise.all([import('./row-acts.tsx'), loadPageStyles()])
+    return RowActs
+  })
+  return Acts === undefined ? null : <Acts />
 }
 
 /** The sections draw their rows by themselves, so the document knows the order. */

@@ -1,5 +1,5 @@
 /** The checks of a pull request in words, and what stands against merging it. */
-import { type CheckOutcome, outcomeOfCheck } from '../../../protocol/pull-checks.ts'
+import { type CheckOutcome, outcomeOfCheck } from '../../../protocol/pull-concerns.ts'
 import type { MergeMethod, PullCheck, PullDetail } from '../../../protocol/pulls.ts'
 
 /** Failed ones first. */

@@ -1,25 +1,28 @@
 /** The pull requests of every configured repository, those that wait for a review first. */
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import type { PullListResponse, PullSummary } from '../../../protocol/pulls.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
-import { FilterSelect } from '../../elements/field.tsx'
-import { Glyph, glyphWord } from '../../elements/glyph.tsx'
+import { Segments } from '../../elements/field.tsx'
+import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
-import { Segments } from '../../elements/segments.tsx'
+import { useNarrow } from '../../elements/use-narrow.ts'
 import { address, changeQuery, navigate } from '../../router.ts'
-import { countOf } from '../../text/amounts.ts'
-import { shortenMiddle } from '../../text/shorten.ts'
+import { countOf, formatCount } from '../../text/amounts.ts'
+import { capitalized } from '../../text/sentences.ts'
 import { pullAddress, runAddress, settingAddress } from '../addresses.ts'
+import { Changes } from '../diff/changes.tsx'
+import { SearchFilter, stepActs, ValueFilter } from '../list-filters.tsx'
+import { hostWords } from '../overview/queue-groups.ts'
 import { host } from '../state/host.ts'
-import { attention, runs } from '../state/records.ts'
+import { attention, config, runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 
 const GROUP = 'Pull requests'
-const BRANCH_CHARS_MAX = 36
 const STATES = [
   ['', 'Open'],
   ['all', 'All'],
@@ -35,13 +38,17 @@ export function PullsPage() {
   const { query } = address.value
   const shown = filterPulls(data?.pulls ?? [], query)
   const at = chosen.value === undefined ? undefined : Math.min(chosen.value, shown.length - 1)
-  const step = (by: number) => {
-    chosen.value = Math.max(0, Math.min(shown.length - 1, at === undefined ? 0 : at + by))
-  }
   const pull = at === undefined ? undefined : shown[at]
   useActs([
-    { id: 'next pull', title: 'Next pull request', group: GROUP, keys: 'j', act: () => step(1) },
-    { id: 'previous pull', title: 'Previous pull request', group: GROUP, keys: 'k', act: () => step(-1) },
+    ...stepActs({
+      group: GROUP,
+      noun: 'pull request',
+      count: shown.length,
+      at,
+      choose: (next) => {
+        chosen.value = next
+      },
+    }),
     { id: 'read pulls', title: 'Ask the code host again', group: GROUP, act: reload },
     ...(pull === undefined
       ? []
@@ -68,13 +75,31 @@ export function PullsPage() {
       />
       <Filters pulls={data?.pulls ?? []} />
       {data !== undefined && <Unreadable errors={data.errors} />}
-      {error !== undefined && <Failure error={error} retry={reload} />}
+      {error !== undefined && (isConnected() ? <Failure error={error} retry={reload} /> : <NoCodeHost />)}
       {data === undefined && error === undefined && <Skeleton rows={8} />}
       {data !== undefined && shown.length === 0 && <NoPulls hasAny={data.pulls.length > 0} />}
       {shown.length > 0 && <PullTable pulls={shown} chosen={pull} />}
     </>
   )
 }
+
+function isConnected(): boolean {
+  const codehost = config.value?.codehost
+  return codehost === undefined || codehost.driver === 'local' || (codehost.token ?? '') !== ''
+}
+
+const NoCodeHost = () => (
+  <Empty
+    title="No code host is connected"
+    button={
+      <a class="button primary" href="/connect#codehost">
+        Connect the code host
+      </a>
+    }
+  >
+    Branches are pushed and pull requests are opened there.
+  </Empty>
+)
 
 function filterPulls(pulls: readonly PullSummary[], query: URLSearchParams): PullSummary[] {
   const state = query.get('state') ?? ''
@@ -90,12 +115,9 @@ function filterPulls(pulls: readonly PullSummary[], query: URLSearchParams): Pul
 
 /** A pull request that needs a person is first. */
 function rankOf(pull: PullSummary): number {
-  if (needs(pull) !== undefined) return 0
+  if (needOf(pull) !== undefined) return 0
   return pull.state === 'open' ? 1 : pull.state === 'draft' ? 2 : 3
 }
-
-const needs = (pull: PullSummary) =>
-  attention.value.find((item) => item.pull?.repo === pull.repo && item.pull.number === pull.number)
 
 function Filters({ pulls }: { readonly pulls: readonly PullSummary[] }) {
   const { query } = address.value
@@ -108,19 +130,18 @@ function Filters({ pulls }: { readonly pulls: readonly PullSummary[] }) {
         options={STATES}
         choose={(state) => changeQuery({ state })}
       />
-      <input
-        class="input"
-        type="search"
-        aria-label="Search the pull requests"
-        placeholder="Search"
-        value={query.get('text') ?? ''}
-        onInput={(event) => changeQuery({ text: event.currentTarget.value })}
+      <SearchFilter
+        label="Search the pull requests"
+        group={GROUP}
+        name="text"
+        value={query.get('text') ?? undefined}
       />
-      <FilterSelect
+      <ValueFilter
+        name="repo"
         label="Repository"
-        value={query.get('repo') ?? ''}
-        change={(repo) => changeQuery({ repo })}
-        options={[['', 'Every repository'], ...repos.map((repo) => [repo, repo] as const)]}
+        all="Every repository"
+        values={repos}
+        chosen={query.get('repo') ?? undefined}
       />
     </div>
   )
@@ -133,7 +154,7 @@ function Unreadable({ errors }: Pick<PullListResponse, 'errors'>) {
         <div class="banner" role="note" key={repo}>
           <Glyph name="needs-you" />
           <span>
-            <strong>{remote} can't be read.</strong> {message}{' '}
+            <strong>{remote} can't be read.</strong> {hostWords(message)}{' '}
             <a href={settingAddress('repos')}>Change the repository</a>
           </span>
         </div>
@@ -159,86 +180,205 @@ function NoPulls({ hasAny }: { readonly hasAny: boolean }) {
   )
 }
 
+// ---- the table -----------------------------------------------------------------------------------------------------
+
+/** Below it a row has lines instead of columns. */
+const COLUMNS_WIDTH_MIN = 1024
+
 interface PullTableProps {
   readonly pulls: readonly PullSummary[]
   readonly chosen: PullSummary | undefined
 }
 
+const needOf = (pull: PullSummary) =>
+  attention.value.find((item) => item.pull?.repo === pull.repo && item.pull.number === pull.number)
+
+/**
+ * The table of pull requests: what each needs, its checks, size, comments and author. A fact that the code host did not
+ * tell is a dash, never a zero.
+ *
+ * Where the columns do not fit, a row has the same facts in lines below its title.
+ */
 function PullTable({ pulls, chosen }: PullTableProps) {
+  const isNarrow = useNarrow(COLUMNS_WIDTH_MIN)
   const byUrl = new Map<string, Run>()
   for (const run of runs.value.values()) if (run.prUrl !== undefined) byUrl.set(run.prUrl, run)
+  const Row = isNarrow ? LinesRow : ColumnsRow
   return (
     <table class="card rows pull-table" aria-label="Pull requests">
       <thead>
         <tr>
-          <th class="glyph-cell">
-            <span class="visually-hidden">State</span>
-          </th>
-          <th class="id-cell">Number</th>
-          <th>Title</th>
-          <th class="outcome-cell">What it needs</th>
-          <th class="wide-cell">Repository</th>
-          <th class="wide-cell">Run</th>
-          <th class="number age-cell">Changed</th>
+          {isNarrow ? (
+            <>
+              <th class="glyph-cell">
+                <span class="visually-hidden">State</span>
+              </th>
+              <th>Pull request</th>
+            </>
+          ) : (
+            <Heads />
+          )}
         </tr>
       </thead>
       <tbody>
         {pulls.map((pull) => (
-          <PullRow
-            key={`${pull.repo}#${pull.number}`}
-            pull={pull}
-            run={byUrl.get(pull.url)}
-            isChosen={pull === chosen}
-          />
+          <tr key={`${pull.repo}#${pull.number}`} class={pull === chosen ? 'chosen' : ''}>
+            <Row pull={pull} run={byUrl.get(pull.url)} />
+          </tr>
         ))}
       </tbody>
     </table>
   )
 }
 
+const Heads = () => (
+  <>
+    <th class="pull-state-cell">State</th>
+    <th class="pull-name-cell">Number</th>
+    <th>Title</th>
+    <th class="pull-checks-cell">Checks</th>
+    <th class="pull-size-cell">Size</th>
+    <th class="pull-comments-cell number">Comments</th>
+    <th class="pull-author-cell">Author</th>
+    <th class="pull-run-cell">Run</th>
+    <th class="pull-age-cell number">Changed</th>
+  </>
+)
+
 interface PullRowProps {
   readonly pull: PullSummary
+  /** The run that opened it, where this host knows one. */
   readonly run: Run | undefined
-  readonly isChosen: boolean
 }
 
-function PullRow({ pull, run, isChosen }: PullRowProps) {
-  const { repo, number, title, state, headBranch, author, updatedAt } = pull
-  const need = needs(pull)
+function ColumnsRow({ pull, run }: PullRowProps) {
+  const { repo, number, author, commentCount, updatedAt } = pull
   return (
-    <tr class={isChosen ? 'chosen' : ''}>
-      <td class="glyph-cell">
-        <Glyph name={need?.kind === 'conflict' ? 'conflict' : state} alone />
+    <>
+      <td>
+        <span class="pull-glyph">
+          <Glyph name={glyphOf(pull)} /> {glyphWord(pull.state)}
+        </span>
       </td>
-      <td class="mono faint">#{number}</td>
+      <td class="mono faint ellipsis" title={`${repo} #${number}`}>
+        {repo} #{number}
+      </td>
       <td class="ellipsis">
-        <a class="pull-title" href={pullAddress(repo, number)} title={title}>
-          {title}
-        </a>{' '}
-        <code class="faint" title={headBranch}>
-          {shortenMiddle(headBranch, BRANCH_CHARS_MAX)}
-        </code>
-        <div class="pull-need ellipsis">
-          <span class="faint">
-            {repo} #{number}
-          </span>{' '}
-          <span class={need === undefined ? 'quiet' : 'tone-warn'}>{need?.message ?? glyphWord(state)}</span>
-        </div>
+        <Title pull={pull} />
+        <Need pull={pull} />
       </td>
-      <td class={`outcome-cell ellipsis ${need === undefined ? 'quiet' : 'tone-warn'}`}>
-        {need?.message ?? glyphWord(state)}
+      <td>
+        <Checks state={pull.checksState} />
       </td>
-      <td class="wide-cell quiet ellipsis">{repo}</td>
-      <td class="wide-cell ellipsis">
-        {run === undefined ? (
-          <span class="faint">{author}</span>
-        ) : (
-          <a href={runAddress(run.id)}>{run.ticket.identifier}</a>
-        )}
+      <td class="ellipsis">
+        <Size pull={pull} />
       </td>
-      <td class="number age-cell faint">
+      <td class="number">{commentCount === undefined ? <Unknown /> : formatCount(commentCount)}</td>
+      <td class="ellipsis quiet" title={author}>
+        {author}
+      </td>
+      <td class="ellipsis">
+        {run !== undefined && <a href={runAddress(run.id)}>{run.ticket.identifier}</a>}
+      </td>
+      <td class="number faint">
         <Age since={updatedAt} />
       </td>
-    </tr>
+    </>
   )
 }
+
+function LinesRow({ pull, run }: PullRowProps) {
+  const { repo, number, author, commentCount, updatedAt, checksState } = pull
+  return (
+    <>
+      <td class="glyph-cell">
+        <Glyph name={glyphOf(pull)} />
+      </td>
+      <td class="pull-lines">
+        <Title pull={pull} />
+        <Need pull={pull} />
+        <Facts>
+          <span>{glyphWord(pull.state)}</span>
+          <span class="faint">
+            {repo} #{number}
+          </span>
+          {checksState !== undefined && <Checks state={checksState} noun="checks" />}
+          {pull.changedFiles !== undefined && <Size pull={pull} />}
+          {commentCount !== undefined && <span class="quiet">{countOf(commentCount, 'comment')}</span>}
+          <span class="quiet">{author}</span>
+          {run !== undefined && <a href={runAddress(run.id)}>{run.ticket.identifier}</a>}
+          <span class="faint">
+            <Age since={updatedAt} /> ago
+          </span>
+        </Facts>
+      </td>
+    </>
+  )
+}
+
+const Facts = ({ children }: { readonly children: ComponentChildren }) => (
+  <div class="pull-facts">{children}</div>
+)
+
+type OfPull = Pick<PullRowProps, 'pull'>
+
+function Title({ pull: { repo, number, title, headBranch } }: OfPull) {
+  return (
+    <a class="pull-title" href={pullAddress(repo, number)} title={`${title}\n${headBranch}`}>
+      {title}
+    </a>
+  )
+}
+
+/** The act that waits for a person, where there is one. */
+function Need({ pull }: OfPull) {
+  const need = needOf(pull)
+  if (need === undefined) return null
+  return (
+    <div class="tone-warn ellipsis" title={need.message}>
+      {hostWords(need.message)}
+    </div>
+  )
+}
+
+const glyphOf = (pull: PullSummary) => (needOf(pull)?.kind === 'conflict' ? 'conflict' : pull.state)
+
+function Size({ pull: { additions, deletions, changedFiles } }: OfPull) {
+  if (additions === undefined || deletions === undefined || changedFiles === undefined) return <Unknown />
+  return (
+    <span>
+      <Changes additions={additions} deletions={deletions} />{' '}
+      <span class="faint">{countOf(changedFiles, 'file')}</span>
+    </span>
+  )
+}
+
+const CHECKS: Readonly<
+  Record<NonNullable<PullSummary['checksState']>, readonly [glyph: StateGlyph | undefined, word: string]>
+> = {
+  passed: ['completed', 'Passed'],
+  failed: ['failed', 'Failed'],
+  running: ['running', 'Running'],
+  none: [undefined, 'None'],
+}
+
+/** @param noun follows the word where no head of a column says it */
+function Checks({ state, noun }: { readonly state: PullSummary['checksState']; readonly noun?: string }) {
+  if (state === undefined) return <Unknown />
+  const [glyph, word] = CHECKS[state]
+  const tone = state === 'failed' ? 'tone-bad' : glyph === undefined ? 'faint' : 'quiet'
+  const words =
+    noun === undefined ? word : glyph === undefined ? `No ${noun}` : `${noun} ${word.toLowerCase()}`
+  return (
+    <span class={`pull-glyph ${tone}`}>
+      {glyph !== undefined && <Glyph name={glyph} />}
+      {capitalized(words)}
+    </span>
+  )
+}
+
+const Unknown = () => (
+  <span class="faint" title="The code host did not tell it">
+    –
+  </span>
+)

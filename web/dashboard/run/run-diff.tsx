@@ -1,6 +1,7 @@
 /** The diff of a run's pull request; a comment on a line goes to the agent as instructions of a follow-up. */
-import { useMemo } from 'preact/hooks'
-import type { Run } from '../../../protocol/run.ts'
+import { useSignal } from '@preact/signals'
+import { useEffect, useMemo } from 'preact/hooks'
+import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { showOutcome } from '../../elements/toasts.ts'
 import { pullAddress, runAddress } from '../addresses.ts'
@@ -9,8 +10,10 @@ import { DiffState } from '../diff/diff-state.ts'
 import { factsOf } from '../runs/run-acts.ts'
 import { whyNot } from '../runs/run-rules.ts'
 import { host } from '../state/host.ts'
+import { watchRun } from '../state/live.ts'
 import { config } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
+import type { ChangeOfState } from './timeline.ts'
 
 export function RunDiff({ run }: { readonly run: Run }) {
   const { pull, ticket } = run
@@ -21,10 +24,7 @@ export function RunDiff({ run }: { readonly run: Run }) {
   const { data, error, reload } = useRequest(`diff ${repo} ${number}`, async (signal) =>
     repo === undefined ? undefined : host.readPull({ repo, number }, { signal }),
   )
-  const state = useMemo(
-    () => new DiffState(`${pull?.remote}#${number}`, localStorage),
-    [pull?.remote, number],
-  )
+  const state = useMemo(() => new DiffState(`${pull?.remote}#${number}`), [pull?.remote, number])
   const files = data?.files ?? []
   if (repo === undefined)
     return (
@@ -60,3 +60,43 @@ export function RunDiff({ run }: { readonly run: Run }) {
     </>
   )
 }
+
+const READ = 200
+
+export interface RunChanges {
+  readonly changes: readonly ChangeOfState[]
+  /** Whether changes between the first and the last may be missing. */
+  readonly isPartial: boolean
+}
+
+/**
+ * The changes of state of a run: those at the beginning of its log, those near its end, and those to come.
+ *
+ * A log may have hundreds of thousands of events, and changes are few, so the middle of a long one is not read.
+ */
+export function useChanges(runId: string): RunChanges {
+  const pushed = useSignal<readonly ChangeOfState[]>([])
+  const read = useRequest(runId, async (signal) => {
+    const [first, last] = await Promise.all([
+      host.readRunEvents({ id: runId, after: -1, limit: READ }, { signal }),
+      host.readRunEvents({ id: runId, tail: READ }, { signal }),
+    ])
+    return { events: [...first, ...last], isPartial: (first.at(-1)?.index ?? 0) + 1 < (last[0]?.index ?? 0) }
+  })
+  useEffect(
+    () =>
+      watchRun(runId, (frame) => {
+        if (frame.type === 'run-event' && isChange(frame.event)) pushed.value = [...pushed.value, frame.event]
+      }),
+    [runId],
+  )
+  const byIndex = new Map<number, ChangeOfState>()
+  for (const event of [...(read.data?.events ?? []), ...pushed.value])
+    if (isChange(event)) byIndex.set(event.index, event)
+  return {
+    changes: [...byIndex.values()].sort((a, b) => a.index - b.index),
+    isPartial: read.data?.isPartial ?? false,
+  }
+}
+
+const isChange = (event: RunEvent): event is ChangeOfState => event.type === 'status'

@@ -3,8 +3,8 @@ import type { Run } from '../../../protocol/run.ts'
 import { now } from '../../elements/moments.tsx'
 import { formatClock, formatDuration } from '../../text/times.ts'
 import { attemptsAddress } from '../addresses.ts'
+import type { RunChanges } from './run-diff.tsx'
 import { type TimelineAttempt, type TimelinePart, timelineOf } from './timeline.ts'
-import type { RunChanges } from './use-changes.ts'
 
 const WIDTH = 1000
 const HEIGHT = 18

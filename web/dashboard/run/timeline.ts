@@ -115,7 +115,14 @@ function attemptsOf(run: Run, changes: readonly ChangeOfState[], now: number): P
     status = change.to
     from = to
   }
-  if (!ENDED.includes(status)) attempts.at(-1)?.parts.push({ status, from, to: Math.max(from, now) })
+  const last = attempts.at(-1)
+  if (last !== undefined && !ENDED.includes(status)) {
+    // The log of a run that has ended may lack its end.
+    const isOver = ENDED.includes(run.status)
+    const to = isOver ? Date.parse(run.finishedAt ?? '') || from : now
+    last.parts.push({ status, from, to: Math.max(from, to) })
+    if (isOver) last.end = run.status
+  }
   return attempts
     .map(({ parts, ...attempt }) => ({
       ...attempt,

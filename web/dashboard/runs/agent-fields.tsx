@@ -4,7 +4,7 @@ import { productName } from '../../../client/agent-names.ts'
 import { AGENTS } from '../../../protocol/agents/registry.ts'
 import type { RunAgentChoice } from '../../../protocol/run.ts'
 import { agentOfRepo } from '../../../protocol/run-agent.ts'
-import { SelectField, TextField } from '../../elements/field.tsx'
+import { bound, SelectField, TextField } from '../../elements/field.tsx'
 import { config } from '../state/records.ts'
 
 export interface AgentSelection {
@@ -51,10 +51,7 @@ export function AgentFields({ selection, usual }: AgentFieldsProps) {
       <div class="field-row">
         <SelectField
           label="Agent"
-          value={selection.provider.value}
-          change={(value) => {
-            selection.provider.value = value
-          }}
+          {...bound(selection.provider)}
           options={[
             ['', usual],
             ...Object.values(AGENTS).map((each) => [each.provider, each.productName] as const),
@@ -62,10 +59,7 @@ export function AgentFields({ selection, usual }: AgentFieldsProps) {
         />
         <SelectField
           label="Effort"
-          value={selection.effort.value}
-          change={(value) => {
-            selection.effort.value = value
-          }}
+          {...bound(selection.effort)}
           options={[
             ['', `As configured (${agent?.orchestratorEffort ?? 'medium'})`],
             ...EFFORTS.map((each) => [each, each] as const),
@@ -75,11 +69,8 @@ export function AgentFields({ selection, usual }: AgentFieldsProps) {
       <TextField
         label="Model"
         hint="Empty: the configured one, or the agent’s own."
-        value={selection.model.value}
         placeholder={agent?.orchestratorModel ?? ''}
-        change={(text) => {
-          selection.model.value = text
-        }}
+        {...bound(selection.model)}
       />
     </>
   )

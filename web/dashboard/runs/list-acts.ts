@@ -1,9 +1,8 @@
-/** Going through a list of runs by keys: the chosen run, the marks, and the acts on it. */
+/** Going through a list of runs by keys: the chosen run and the marks. */
 import type { Run } from '../../../protocol/run.ts'
 import type { Act } from '../../elements/acts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress } from '../addresses.ts'
-import { runActs } from './run-acts.ts'
 import { mark, marked, toggleMark, unmarkAll } from './selection.ts'
 
 export interface RunList {
@@ -64,6 +63,5 @@ export function listActs({ shown, chosen, choose }: RunList): Act[] {
       act: () => navigate(runAddress(id)),
     },
     unmark,
-    ...Object.values(runActs(chosen)),
   ]
 }

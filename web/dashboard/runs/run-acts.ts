@@ -10,8 +10,7 @@ import { host } from '../state/host.ts'
 import { runs, workers } from '../state/records.ts'
 import { usualAgent } from './agent-fields.tsx'
 import { askRunOptions } from './run-options.tsx'
-import { type RunAct, type RunFacts, whyNot } from './run-rules.ts'
-import { workedWords } from './worked-words.ts'
+import { type RunAct, type RunFacts, whyNot, workedWords } from './run-rules.ts'
 
 export type RunActs = Readonly<Record<RunAct | 'copy-link' | 'copy-command', Act>>
 

@@ -1,15 +1,19 @@
 /** The filters above the list of runs; the address holds them. */
+import { useSignal } from '@preact/signals'
 import { productName } from '../../../client/agent-names.ts'
 import type { RunSort } from '../../../protocol/run-filter.ts'
 import type { RunSummary } from '../../../protocol/run-query.ts'
 import { Button } from '../../elements/button.tsx'
-import { FilterSelect } from '../../elements/field.tsx'
+import { showDialog } from '../../elements/dialog.tsx'
+import { bound, FilterSelect, Segments, TextField } from '../../elements/field.tsx'
+import { FormDialog } from '../../elements/form-dialog.tsx'
 import { now } from '../../elements/moments.tsx'
-import { Segments } from '../../elements/segments.tsx'
-import { changeQuery } from '../../router.ts'
+import { address, changeQuery, navigate } from '../../router.ts'
 import { dayOfInstant, midnightBefore } from '../../text/days.ts'
+import { capitalized } from '../../text/sentences.ts'
+import { SearchFilter, ValueFilter } from '../list-filters.tsx'
 import type { AskedRuns } from './run-rows.ts'
-import { ViewPicker } from './view-picker.tsx'
+import { changeView, savedViews, whyNotSaved } from './saved-views.ts'
 
 const STATES = [
   ['', 'All'],
@@ -29,10 +33,8 @@ const TIMES = [
 const DAYS = 'days'
 
 /** `Completed, failed or cancelled`. */
-const wordsOf = (status: string): string => {
-  const words = status.replaceAll(',', ', ').replace(/, (\w+)$/, ' or $1')
-  return words.charAt(0).toUpperCase() + words.slice(1)
-}
+const wordsOf = (status: string): string =>
+  capitalized(status.replaceAll(',', ', ').replace(/, (\w+)$/, ' or $1'))
 
 const SORTS: readonly (readonly [RunSort, string])[] = [
   ['newest', 'Newest first'],
@@ -45,10 +47,9 @@ export interface RunFiltersProps {
   readonly asked: AskedRuns
   /** Undefined until it is known. */
   readonly summary: RunSummary | undefined
-  readonly search: { current: HTMLInputElement | null }
 }
 
-export function RunFilters({ asked: { words, sort }, summary, search }: RunFiltersProps) {
+export function RunFilters({ asked: { words, sort }, summary }: RunFiltersProps) {
   const { status = '', failure } = words
   return (
     <div class="filters" role="search">
@@ -63,24 +64,29 @@ export function RunFilters({ asked: { words, sort }, summary, search }: RunFilte
           {wordsOf(status)} ×
         </Button>
       )}
-      <input
-        ref={search}
-        class="input"
-        type="search"
-        aria-label="Search the runs"
-        placeholder="Search"
-        value={words.q ?? ''}
-        onInput={(event) => changeQuery({ q: event.currentTarget.value })}
-      />
-      <NameFilter
+      <SearchFilter label="Search the runs" group="Runs" value={words.q} />
+      <ValueFilter
         name="repo"
         label="Repository"
-        none="Every repository"
-        words={words}
-        names={summary?.repos}
+        all="Every repository"
+        values={summary?.repos}
+        chosen={words.repo}
       />
-      <NameFilter name="agent" label="Agent" none="Every agent" words={words} names={summary?.agents} />
-      <NameFilter name="worker" label="Worker" none="Every worker" words={words} names={summary?.workers} />
+      <ValueFilter
+        name="agent"
+        label="Agent"
+        all="Every agent"
+        values={summary?.agents}
+        chosen={words.agent}
+        text={productName}
+      />
+      <ValueFilter
+        name="worker"
+        label="Worker"
+        all="Every worker"
+        values={summary?.workers}
+        chosen={words.worker}
+      />
       <TimeFilter words={words} />
       <FilterSelect
         label="Order"
@@ -103,30 +109,8 @@ export function RunFilters({ asked: { words, sort }, summary, search }: RunFilte
   )
 }
 
-type Words = Pick<AskedRuns, 'words'>
-
-interface NameFilterProps extends Words {
-  readonly name: 'repo' | 'agent' | 'worker'
-  readonly label: string
-  readonly none: string
-  readonly names: readonly string[] | undefined
-}
-
-function NameFilter({ name, label, none, words, names = [] }: NameFilterProps) {
-  const chosen = words[name] ?? ''
-  const offered = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
-  return (
-    <FilterSelect
-      label={label}
-      value={chosen}
-      change={(value) => changeQuery({ [name]: value })}
-      options={[['', none], ...offered.map((each) => [each, productName(each)] as const)]}
-    />
-  )
-}
-
 /** A time up to now, or two days. */
-function TimeFilter({ words: { since = '', until = '' } }: Words) {
+function TimeFilter({ words: { since = '', until = '' } }: Pick<AskedRuns, 'words'>) {
   const isNamed = until === '' && TIMES.some(([time]) => time === since)
   const weekAgo = dayOfInstant(midnightBefore(now.value, 6))
   return (
@@ -162,3 +146,50 @@ const DayInput = ({ name, label, day }: DayInputProps) => (
     onChange={(event) => changeQuery({ [name]: event.currentTarget.value })}
   />
 )
+
+// ---- saved views ---------------------------------------------------------------------------------------------------
+
+/** Goes to a saved view of the runs, saves the filters of the address as one, and deletes it. */
+function ViewPicker() {
+  const views = Object.entries(savedViews.value)
+  const query = address.value.query.toString()
+  const [current] = views.find(([, saved]) => saved === query) ?? []
+  return (
+    <>
+      {views.length > 0 && (
+        <FilterSelect
+          label="Saved view"
+          value={current ?? ''}
+          change={(name) => navigate(`/runs?${savedViews.value[name] ?? ''}`)}
+          options={[['', 'Saved views'], ...views.map(([name]) => [name, name] as const)]}
+        />
+      )}
+      {current === undefined && query !== '' && (
+        <Button small act={() => showDialog((close) => <SaveView query={query} close={close} />)}>
+          Save view…
+        </Button>
+      )}
+      {current !== undefined && (
+        <Button small act={() => changeView(current, undefined)}>
+          Delete view
+        </Button>
+      )}
+    </>
+  )
+}
+
+function SaveView({ query, close }: { readonly query: string; readonly close: () => void }) {
+  const name = useSignal('')
+  return (
+    <FormDialog
+      title="Save this view"
+      act="Save view"
+      busyWord="Saving"
+      unavailable={whyNotSaved(name.value.trim(), savedViews.value)}
+      send={async () => changeView(name.value.trim(), query)}
+      close={close}
+    >
+      <TextField label="Name" hint="This browser keeps it." {...bound(name)} autoFocus />
+    </FormDialog>
+  )
+}

@@ -2,11 +2,14 @@
  * The dialog before a run, a retry or a follow-up: words for the agent, and another agent where a person chooses one.
  */
 import { useSignal } from '@preact/signals'
-import type { RunOptions } from '../../../protocol/run.ts'
+import type { RunOptions, Ticket } from '../../../protocol/run.ts'
 import { showDialog } from '../../elements/dialog.tsx'
-import { TextField } from '../../elements/field.tsx'
+import { bound, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
-import { AgentFields, choiceOf, useAgentSelection } from './agent-fields.tsx'
+import { showOutcome } from '../../elements/toasts.ts'
+import { runAddress } from '../addresses.ts'
+import { host } from '../state/host.ts'
+import { AgentFields, choiceOf, useAgentSelection, usualAgent } from './agent-fields.tsx'
 
 export interface RunQuestion {
   /** `Start a run of ENG-12` */
@@ -50,17 +53,23 @@ function RunOptionsForm({ question, close }: { readonly question: RunQuestion; r
       close={close}
     >
       <p class="quiet dialog-lead">{question.lead}</p>
-      <TextField
-        label="Instructions"
-        hint={question.hint}
-        lines={4}
-        value={instructions.value}
-        change={(text) => {
-          instructions.value = text
-        }}
-        autoFocus
-      />
+      <TextField label="Instructions" hint={question.hint} lines={4} {...bound(instructions)} autoFocus />
       <AgentFields selection={selection} usual={question.usual} />
     </FormDialog>
   )
 }
+
+/** Starts a run of a ticket, with instructions and another agent where a person gives them. */
+export const askForRun = (ticket: Ticket): Promise<void> =>
+  askRunOptions({
+    title: `Start a run of ${ticket.identifier}`,
+    lead: ticket.title,
+    usual: usualAgent(ticket.repo),
+    act: 'Start run',
+    busyWord: 'Starting',
+    hint: 'Words for the agent besides the ticket.',
+    send: async (body) => {
+      const run = await host.runTicket({ id: ticket.id, body })
+      showOutcome(`${ticket.identifier} is queued.`, { to: runAddress(run.id), text: 'Show the run' })
+    },
+  })

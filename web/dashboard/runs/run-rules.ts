@@ -6,6 +6,8 @@
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
+import { formatMoney } from '../../text/amounts.ts'
+import { ageOf, formatDuration } from '../../text/times.ts'
 
 export type RunAct =
   | 'cancel'
@@ -111,4 +113,14 @@ const RULES: Readonly<Record<RunAct, Rule>> = {
   discard: firstOf(endFirst('Its sandbox can be discarded'), hasSandbox, (run, facts) =>
     isOpened(run, facts) ? IN_USE : undefined,
   ),
+}
+
+/** The work that the run's end would throw away: `It has worked for 12 m 41 s, $1.84.`; undefined before it has begun. */
+export function workedWords(
+  { startedAt, costTotals }: Pick<Run, 'startedAt' | 'costTotals'>,
+  now: number,
+): string | undefined {
+  if (startedAt === undefined) return undefined
+  const cost = costTotals?.costUsd === undefined ? '' : `, ${formatMoney(costTotals)}`
+  return `It has worked for ${formatDuration(ageOf(startedAt, now))}${cost}.`
 }

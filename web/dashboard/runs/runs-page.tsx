@@ -1,60 +1,62 @@
 /** All runs, the newest first, with filters in the address, groups of equal failures, and acts on marked runs. */
-import { useSignal } from '@preact/signals'
-import { useRef } from 'preact/hooks'
+import { computed, type ReadonlySignal, signal, useComputed, useSignal } from '@preact/signals'
+import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { RunSummary } from '../../../protocol/run-query.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
+import { Age, now, Span } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
-import { rowHeight } from '../../elements/row-height.ts'
-import { useNarrow } from '../../elements/use-narrow.ts'
+import { rowHeight, useNarrow } from '../../elements/use-narrow.ts'
 import { VirtualRows } from '../../elements/virtual-rows.tsx'
-import { changeQuery } from '../../router.ts'
-import { countOf } from '../../text/amounts.ts'
-import { useAskedList } from './asked-list.ts'
+import { address, changeQuery } from '../../router.ts'
+import { countOf, formatMoney } from '../../text/amounts.ts'
+import { midnightBefore } from '../../text/days.ts'
+import { runAddress } from '../addresses.ts'
+import { type AskedList, type Keyed, useAskedList, useListed } from '../state/asked-list.ts'
+import { totals } from '../state/current-totals.ts'
+import { FOR_ROWS, host } from '../state/host.ts'
+import { addRuns } from '../state/read-missing-runs.ts'
+import { config, runs } from '../state/records.ts'
 import { BulkBar } from './bulk-bar.tsx'
 import { listActs } from './list-acts.ts'
+import { runActs } from './run-acts.ts'
 import { RunFilters } from './run-filters.tsx'
-import { RunLine } from './run-line.tsx'
-import type { AskedRuns } from './run-rows.ts'
-import { mark, marked, unmarkAll } from './selection.ts'
+import { RunOutcome } from './run-outcome.tsx'
+import { type AskedRuns, askedOf, isReadable, type ListedRuns, shownRuns, withFirstPage } from './run-rows.ts'
+import { mark, marked, toggleMark, unmarkAll } from './selection.ts'
 
 const NARROW = 720
 const NARROW_ROW = 60
 const GROUPS_SHOWN = 4
 
 export function RunsPage() {
-  const list = useAskedList()
-  const { asked, listed, count } = list
+  const list = useAskedRuns()
+  const { asked, isListed, count } = list
   const shown = list.shown.value
   const chosen = useSignal<ChosenRow | undefined>(undefined)
-  const search = useRef<HTMLInputElement>(null)
   const isNarrow = useNarrow(NARROW)
   const at = chosen.value === undefined ? undefined : rowOf(chosen.value, shown)
+  const chosenRun = at === undefined ? undefined : shown[at]
   const choose = (run: Run | undefined): void => {
     chosen.value = run === undefined ? undefined : { id: run.id, at: shown.indexOf(run) }
   }
   useActs([
-    ...listActs({ shown: () => shown, chosen: at === undefined ? undefined : shown[at], choose }),
-    {
-      id: 'search runs',
-      title: 'Search the runs',
-      group: GROUP,
-      keys: '/',
-      act: () => search.current?.focus(),
-    },
+    ...listActs({ shown: () => shown, chosen: chosenRun, choose }),
+    ...(chosenRun === undefined ? [] : Object.values(runActs(chosenRun))),
   ])
   return (
     <>
       <PageHead title="Runs" beside={count !== undefined && countOf(count, 'run')} />
-      <RunFilters asked={asked} summary={list.summary} search={search} />
+      <RunFilters asked={asked} summary={list.summary} />
       {asked.words.failure === undefined && <Failures summary={list.summary} />}
       {list.error !== undefined && <Failure error={list.error} retry={list.retry} />}
-      {listed === undefined && list.error === undefined && shown.length === 0 && <Skeleton rows={10} />}
-      {listed !== undefined && shown.length === 0 && <NoRuns isFiltered={isFiltered(asked)} />}
+      {!isListed && list.error === undefined && shown.length === 0 && <Skeleton rows={10} />}
+      {isListed && shown.length === 0 && <NoRuns isFiltered={isFiltered(asked)} />}
       {shown.length > 0 && (
-        <div class="card run-list" aria-busy={listed === undefined}>
+        <div class="card run-list" aria-busy={!isListed}>
           <RunHeads shown={shown} />
           <VirtualRows
             class="run-rows"
@@ -69,6 +71,7 @@ export function RunsPage() {
               const run = shown[index]
               return run === undefined ? null : <RunLine run={run} isChosen={index === at} />
             }}
+            version={list.version}
             onEnd={list.readMore}
           />
         </div>
@@ -79,8 +82,6 @@ export function RunsPage() {
 }
 
 const isFiltered = ({ words }: AskedRuns): boolean => Object.keys(words).length > 0
-
-const GROUP = 'Runs'
 
 interface ChosenRow {
   readonly id: string
@@ -150,4 +151,121 @@ function RunHeads({ shown }: { readonly shown: readonly Run[] }) {
       <span class="run-age number">Age</span>
     </div>
   )
+}
+
+/** A run as a row of a list: its mark, its state, its ticket, what came of it, its age and its cost. */
+function RunLine({ run, isChosen }: { readonly run: Run; readonly isChosen: boolean }) {
+  const { id, ticket, status, sandbox } = run
+  // Every status of a run is a glyph of the same name.
+  const glyph = status as StateGlyph
+  return (
+    <div class={`run-line${isChosen ? ' chosen' : ''}`} role="presentation">
+      <span role="cell" class="run-mark">
+        <input
+          type="checkbox"
+          aria-label={`Mark ${ticket.identifier}`}
+          checked={marked.value.has(id)}
+          onChange={() => toggleMark(id)}
+        />
+      </span>
+      <span role="cell" class="run-word">
+        <Glyph name={glyph} /> <span class="word">{glyphWord(glyph)}</span>
+      </span>
+      <span role="cell" class="mono faint ellipsis">
+        {ticket.identifier}
+      </span>
+      <span role="cell" class="run-title ellipsis">
+        <a class="line-link" href={runAddress(id)} title={ticket.title}>
+          {ticket.title}
+        </a>
+      </span>
+      <span role="cell" class="run-outcome ellipsis">
+        <RunOutcome run={run} />
+      </span>
+      <span role="cell" class="run-repo quiet ellipsis">
+        {ticket.repo}
+      </span>
+      <span role="cell" class="run-worker mono ellipsis">
+        {sandbox.workerName}
+      </span>
+      <span role="cell" class="run-length number quiet">
+        <Span from={run.startedAt} to={run.finishedAt ?? (hasEnded(run) ? run.startedAt : undefined)} />
+      </span>
+      <span role="cell" class="number">
+        {formatMoney(run.costTotals)}
+      </span>
+      <span role="cell" class="run-age number faint">
+        <Age since={run.createdAt} />
+      </span>
+    </div>
+  )
+}
+
+const PAGE = 50
+
+interface AskedRunList extends AskedList<RunSummary> {
+  readonly asked: AskedRuns
+  readonly shown: ReadonlySignal<readonly Run[]>
+}
+
+const answer = signal<Keyed<ListedRuns> | undefined>(undefined)
+
+const today = computed(() => midnightBefore(now.value, 0))
+
+/**
+ * Reads the runs that the address asks for: a page, the next one when somebody comes to its end, and their summary.
+ *
+ * Runs that are pushed meanwhile join by themselves while the newest stand first: that list is derived from the records.
+ */
+function useAskedRuns(): AskedRunList {
+  const asked = useComputed(() => askedOf(address.value.query, today.value))
+  const key = useComputed(() => JSON.stringify(asked.value))
+  const listed = useListed(key, answer)
+  const shown = useComputed(() =>
+    config.value === undefined || answer.value === undefined
+      ? []
+      : shownRuns(runs.value, asked.value, listed.value, config.value),
+  )
+  const { queued, inProgress, finishedToday } = totals.value
+  const list = useAskedList<ListedRuns, RunSummary>({
+    key,
+    answer,
+    listed,
+    rows: shown,
+    listVersion: '',
+    summaryVersion: `${queued} ${inProgress} ${finishedToday}`,
+    isTyped: () => asked.peek().words.q !== undefined,
+    async readFirst(signal) {
+      const page = await readPage(asked.peek(), [], signal)
+      return withFirstPage(listed.peek(), page)
+    },
+    async readNext(known) {
+      const { ids, isComplete } = await readPage(asked.peek(), known.ids)
+      return { ids: [...new Set([...known.ids, ...ids])], isComplete }
+    },
+    mayReadNext: (known) => isReadable(asked.peek().sort, known),
+    readSummary: (signal) => host.summarizeRuns(asked.peek().filter, { signal }),
+  })
+  return { ...list, asked: asked.value, shown }
+}
+
+async function readPage(
+  { filter, sort }: AskedRuns,
+  before: readonly string[],
+  signal?: AbortSignal,
+): Promise<ListedRuns> {
+  const known = runs.peek()
+  const last = before.at(-1)
+  const place =
+    sort !== 'newest'
+      ? { sort, ...(before.length === 0 ? {} : { skip: before.length }) }
+      : last === undefined
+        ? {}
+        : { before: last }
+  const page = await host.listRuns(
+    { ...FOR_ROWS, ...filter, ...place, limit: PAGE },
+    signal === undefined ? {} : { signal },
+  )
+  addRuns(page, known)
+  return { ids: page.map(({ id }) => id), isComplete: page.length < PAGE }
 }

@@ -1,17 +1,22 @@
 /** The mappings of repositories: each with its settings; they are added and removed here. */
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { hasEnded } from '../../../client/run-events.ts'
+import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import { Button } from '../../elements/button.tsx'
-import { askBefore } from '../../elements/dialog.tsx'
+import { askBefore, showDialog } from '../../elements/dialog.tsx'
+import { bound, TextField } from '../../elements/field.tsx'
+import { FormDialog } from '../../elements/form-dialog.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { Empty } from '../../elements/placeholder.tsx'
-import { showError } from '../../elements/toasts.ts'
+import { showError, showOutcome } from '../../elements/toasts.ts'
 import { address } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
 import { decodeOrKeep } from '../../text/decode.ts'
+import { settingAddress } from '../addresses.ts'
+import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
-import { askForRepo } from './add-repo.tsx'
-import { changeSettings } from './change-setting.tsx'
+import { changeSettings } from './setting-editor.tsx'
 import { REPOS, type SettingSection } from './setting-model.ts'
 import { SettingRow } from './setting-row.tsx'
 
@@ -114,4 +119,91 @@ async function removeRepo(key: string, settings: SettingSection['settings']): Pr
     act: 'Remove repository',
   })
   if (isAgreed) await changeSettings({ [REPOS]: { [key]: null } }, key).then(() => {}, showError)
+}
+
+// ---- a new repository ----------------------------------------------------------------------------------------------
+
+const OFFERED_MAX = 200
+const OFFERED = 'repositories-of-the-code-host'
+
+/** The dialog that adds the mapping of a repository. */
+function askForRepo(): Promise<void> {
+  return showDialog((close) => <AddRepo close={close} />)
+}
+
+function AddRepo({ close }: { readonly close: () => void }) {
+  const remote = useSignal('')
+  const name = useSignal<string | undefined>(undefined)
+  const label = useSignal('')
+  const project = useSignal('')
+  const setup = useSignal('')
+  const offered = useSignal<readonly CodehostRepo[]>([])
+  useEffect(() => {
+    host.listCodehostRepos().then(
+      (repos) => {
+        offered.value = repos.slice(0, OFFERED_MAX)
+      },
+      // Without suggestions the name is typed.
+      () => {},
+    )
+  }, [])
+  // The key is a short name, for which the repository's own is a good start.
+  const key = name.value ?? remote.value.split('/')[1] ?? ''
+  const isTaken = Object.hasOwn(config.value?.repos ?? {}, key)
+
+  async function send(): Promise<void> {
+    const given = { label: label.value, trackerProject: project.value, setup: setup.value }
+    const set = Object.fromEntries(Object.entries(given).filter(([, text]) => text.trim() !== ''))
+    if (await changeSettings({ [REPOS]: { [key]: { remote: remote.value.trim(), ...set } } }, key))
+      showOutcome(`${key} is added.`, { to: settingAddress(`${REPOS}.${key}.remote`), text: 'Show it' })
+    else throw new Error('Nothing was changed.')
+  }
+
+  return (
+    <FormDialog
+      title="Add a repository"
+      act="Add repository"
+      busyWord="Adding"
+      unavailable={missing(remote.value, key, isTaken)}
+      send={send}
+      close={close}
+    >
+      <TextField
+        label="Repository"
+        hint="As owner/name."
+        placeholder="acme/api"
+        list={OFFERED}
+        {...bound(remote)}
+        autoFocus
+      />
+      <datalist id={OFFERED}>
+        {offered.value.map(({ fullName }) => (
+          <option key={fullName} value={fullName} />
+        ))}
+      </datalist>
+      <TextField
+        label="Key"
+        hint="The short name that tickets and settings use."
+        problem={isTaken ? `${key} is the key of another repository.` : undefined}
+        {...bound(name)}
+        value={key}
+      />
+      <div class="field-row">
+        <TextField label="Label" hint="Its tickets have this label." {...bound(label)} />
+        <TextField label="Project" hint="Or belong to this project." {...bound(project)} />
+      </div>
+      <TextField
+        label="Setup"
+        hint="Commands that prepare a fresh checkout. The host asks for a confirmation."
+        lines={3}
+        {...bound(setup)}
+      />
+    </FormDialog>
+  )
+}
+
+function missing(remote: string, key: string, isTaken: boolean): string | undefined {
+  if (remote.trim() === '') return 'The repository is missing.'
+  if (key.trim() === '') return 'The key is missing.'
+  return isTaken ? 'The key is taken.' : undefined
 }

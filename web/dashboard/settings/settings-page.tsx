@@ -1,35 +1,28 @@
 /** Every setting of the host, found by words, changed in its place, and the preferences of this browser. */
-import { useEffect, useRef } from 'preact/hooks'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
 import { SETTING_LIST } from '../../../protocol/setting-list.ts'
-import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Segments } from '../../elements/field.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
-import { Segments } from '../../elements/segments.tsx'
+import { showError } from '../../elements/toasts.ts'
 import { address, changeQuery } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
 import { decodeOrKeep } from '../../text/decode.ts'
+import { SearchFilter } from '../list-filters.tsx'
+import { allowNotifications } from '../shell/installed-app.ts'
+import { changePreferences, preferences } from '../state/preferences.ts'
 import { config } from '../state/records.ts'
-import { BrowserSection } from './browser-section.tsx'
 import { RepoSections } from './repo-sections.tsx'
 import { filterSections, REPOS, repoSectionsOf, type SettingSection, sectionsOf } from './setting-model.ts'
 import { SettingRow } from './setting-row.tsx'
 
 export function SettingsPage() {
-  const search = useRef<HTMLInputElement>(null)
   const current = config.value
   const { query, fragment } = address.value
   const words = query.get('q') ?? ''
   const onlyChanged = query.get('show') === 'changed'
-  useActs([
-    {
-      id: 'search settings',
-      title: 'Search the settings',
-      group: 'Settings',
-      keys: '/',
-      act: () => search.current?.focus(),
-    },
-  ])
   const isLoaded = current !== undefined
   // A setting brings itself into view; sections have no part of their own that could.
   useEffect(() => {
@@ -53,17 +46,11 @@ export function SettingsPage() {
     <>
       <PageHead title="Settings" beside="A change applies at once, for everybody who uses this host." />
       <div class="filters" role="search">
-        <input
-          ref={search}
-          type="search"
-          class="input setting-search"
-          aria-label="Search the settings"
+        <SearchFilter
+          label="Search the settings"
+          group="Settings"
           placeholder="Search keys and meanings"
           value={words}
-          onInput={(event) => changeQuery({ q: event.currentTarget.value })}
-          onKeyDown={(event) => {
-            if (event.key === 'Escape') event.currentTarget.blur()
-          }}
         />
         <Segments
           label="Which settings"
@@ -138,4 +125,90 @@ const NothingFits = () => (
     title="No setting fits"
     button={<Button act={() => changeQuery({ q: undefined, show: undefined })}>Show all settings</Button>}
   />
+)
+
+// ---- this browser --------------------------------------------------------------------------------------------------
+
+const SWITCH = [
+  ['on', 'On'],
+  ['off', 'Off'],
+] as const
+
+/** The preferences of a person for this browser. The host knows nothing of them. */
+function BrowserSection() {
+  const { theme, density, letterKeys, notifications } = preferences.value
+  return (
+    <Section id="browser" title="This browser">
+      <div class="card">
+        <Preference name="Theme" meaning="System follows the setting of your machine.">
+          <Segments
+            label="Theme"
+            value={theme}
+            choose={(chosen) => changePreferences({ theme: chosen })}
+            options={[
+              ['system', 'System'],
+              ['light', 'Light'],
+              ['dark', 'Dark'],
+            ]}
+          />
+        </Preference>
+        <Preference name="Density" meaning="How much stands on a page.">
+          <Segments
+            label="Density"
+            value={density}
+            choose={(chosen) => changePreferences({ density: chosen })}
+            options={[
+              ['compact', 'Compact'],
+              ['comfortable', 'Comfortable'],
+            ]}
+          />
+        </Preference>
+        <Preference name="Letter keys" meaning="Single letters act outside of text fields; ? lists them.">
+          <Segments
+            label="Letter keys"
+            value={letterKeys ? 'on' : 'off'}
+            choose={(chosen) => changePreferences({ letterKeys: chosen === 'on' })}
+            options={SWITCH}
+          />
+        </Preference>
+        <Preference
+          name="Notifications"
+          meaning="What needs you is told while this page is in the background and open."
+        >
+          <Segments
+            label="Notifications"
+            value={notifications ? 'on' : 'off'}
+            choose={(chosen) => void changeNotifications(chosen === 'on')}
+            options={SWITCH}
+          />
+        </Preference>
+      </div>
+    </Section>
+  )
+}
+
+async function changeNotifications(areOn: boolean): Promise<void> {
+  if (areOn && !(await allowNotifications())) {
+    showError(
+      'This browser does not allow notifications of this page. Allow them in its settings for the site.',
+    )
+    return
+  }
+  changePreferences({ notifications: areOn })
+}
+
+interface PreferenceProps {
+  readonly name: string
+  readonly meaning: string
+  readonly children: ComponentChildren
+}
+
+const Preference = ({ name, meaning, children }: PreferenceProps) => (
+  <div class="setting">
+    <div class="setting-about">
+      <strong>{name}</strong>
+      <p class="quiet">{meaning}</p>
+    </div>
+    <div class="setting-value">{children}</div>
+  </div>
 )

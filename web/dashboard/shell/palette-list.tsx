@@ -5,14 +5,17 @@
  */
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
+import type { Ticket } from '../../../protocol/run.ts'
 import type { Act } from '../../elements/acts.ts'
-import { Icon } from '../../elements/icon.tsx'
+import { Icon } from '../../elements/glyph.tsx'
 import { Keys } from '../../elements/key-help.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
-import { runs, tickets } from '../state/records.ts'
-import { readTickets } from '../state/tickets.ts'
+import { FOR_ROWS, host } from '../state/host.ts'
+import { pauseForTyping } from '../state/pause-for-typing.ts'
+import { runs } from '../state/records.ts'
+import { useRequest } from '../state/use-request.ts'
 import { matchWords } from './match-words.ts'
 
 const FOUND_MAX = 8
@@ -32,7 +35,9 @@ interface PaletteListProps {
 export function PaletteList({ acts, close }: PaletteListProps) {
   const typed = useSignal('')
   const chosen = useSignal(0)
-  const found = findActs(acts, typed.value)
+  const wanted = typed.value.trim()
+  const tickets = useRequest(wanted, (signal) => findTickets(wanted, signal))
+  const found = findActs(acts, wanted, tickets.data ?? [])
   const at = Math.min(chosen.value, found.length - 1)
 
   function start({ act }: Found): void {
@@ -70,7 +75,6 @@ export function PaletteList({ acts, close }: PaletteListProps) {
           autofocus
           onInput={(event) => {
             typed.value = event.currentTarget.value
-            readTickets()
             chosen.value = 0
           }}
           onKeyDown={onKeyDown}
@@ -157,11 +161,18 @@ function markedText(text: string, ranges: Found['ranges']) {
   )
 }
 
+async function findTickets(q: string, signal: AbortSignal): Promise<readonly Ticket[]> {
+  if (q === '') return []
+  await pauseForTyping(signal)
+  return host.listTickets({ ...FOR_ROWS, q, limit: FOUND_MAX }, { signal })
+}
+
 /** Acts of the page first, places next; runs and tickets only for a typed text. */
-function findActs(acts: readonly Act[], typed: string): readonly Found[] {
-  const wanted = typed.trim()
+function findActs(acts: readonly Act[], wanted: string, tickets: readonly Ticket[]): readonly Found[] {
   const all =
-    wanted === '' ? acts.filter(({ unavailable }) => unavailable === undefined) : [...acts, ...records()]
+    wanted === ''
+      ? acts.filter(({ unavailable }) => unavailable === undefined)
+      : [...acts, ...records(tickets)]
   const counts = new Map<string, number>()
   const found: Found[] = []
   for (const act of all) {
@@ -174,7 +185,7 @@ function findActs(acts: readonly Act[], typed: string): readonly Found[] {
   return found
 }
 
-function* records(): Generator<Act> {
+function* records(tickets: readonly Ticket[]): Generator<Act> {
   for (const { id, ticket } of [...runs.value.values()].reverse())
     yield {
       id: `run ${id}`,
@@ -182,7 +193,7 @@ function* records(): Generator<Act> {
       group: 'Runs',
       act: () => navigate(runAddress(id)),
     }
-  for (const { id, identifier, title } of tickets.value ?? [])
+  for (const { id, identifier, title } of tickets)
     yield {
       id: `ticket ${id}`,
       title: `${identifier} ${title}`,

@@ -1,8 +1,8 @@
 /** The places of the navigation, in their order, with their keys and counts. */
-import type { IconName } from '../../elements/icon.tsx'
+import type { IconName } from '../../elements/glyph.tsx'
 import type { PlaceName } from '../pages.ts'
 import { totals } from '../state/current-totals.ts'
-import { arePullsRead, tickets, tracker } from '../state/records.ts'
+import { arePullsRead, tracker } from '../state/records.ts'
 
 export interface NavigationPlace {
   readonly name: PlaceName
@@ -47,7 +47,7 @@ export const PLACES: readonly NavigationPlace[] = [
     to: '/tickets',
     icon: 'tickets',
     keys: 'g t',
-    count: () => tickets.value?.length ?? tracker.value.eligible ?? 0,
+    count: () => tracker.value.eligible ?? 0,
   },
   { name: 'fleet', title: 'Fleet', to: '/fleet', icon: 'fleet', keys: 'g f', isInBar: true },
   { name: 'costs', title: 'Costs', to: '/costs', icon: 'costs', keys: 'g c' },

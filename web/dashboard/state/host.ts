@@ -8,5 +8,8 @@ export const connection = createBrowserConnection({
   origin: location.origin,
 })
 
+/** Rows of lists show no descriptions, and a page that shows one reads its ticket. */
+export const FOR_ROWS = { omit: 'description' } as const
+
 /** A function for each request of the public interface. */
 export const host = createClient(connection)

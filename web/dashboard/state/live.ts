@@ -4,7 +4,6 @@
  * Frames are applied once for each frame of the screen. A page that was asleep dials again, because its socket may be
  * dead without knowing it.
  */
-
 import { signal } from '@preact/signals'
 import { ChangesFeed } from '../../../client/dashboard-feed.ts'
 import type { ChangesFrame, DashboardFrame } from '../../../protocol/dashboard.ts'

@@ -1,7 +1,8 @@
 /** The choices of a person for this browser: theme, density, keys, notifications. */
-import { effect, signal } from '@preact/signals'
+import { signal } from '@preact/signals'
+import { keepText, readKeptText } from '../../kept-text.ts'
 
-export interface Preferences {
+interface Preferences {
   readonly theme: 'system' | 'light' | 'dark'
   readonly density: 'compact' | 'comfortable'
   /** Whether single letters act. */
@@ -9,31 +10,46 @@ export interface Preferences {
   readonly notifications: boolean
 }
 
-export const PREFERENCES_KEY = 'switchyard.preferences'
-const DEFAULTS: Preferences = { theme: 'system', density: 'compact', letterKeys: true, notifications: false }
+const DEFAULTS: Preferences = {
+  theme: 'system',
+  density: 'compact',
+  letterKeys: true,
+  notifications: false,
+}
 
-export function readPreferences(): Preferences {
+const CHOICES: { readonly [Key in keyof Preferences]: readonly Preferences[Key][] } = {
+  theme: ['system', 'light', 'dark'],
+  density: ['compact', 'comfortable'],
+  letterKeys: [true, false],
+  notifications: [true, false],
+}
+
+/** The preferences of a text that an older page or anybody at the browser wrote; what is none has its default. */
+export function preferencesFrom(kept: string | null): Preferences {
   try {
-    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(PREFERENCES_KEY) ?? '{}') }
+    const parsed: unknown = JSON.parse(kept ?? '{}')
+    if (typeof parsed !== 'object' || parsed === null) return DEFAULTS
+    const values: Readonly<Record<string, unknown>> = { ...parsed }
+    const choose = <Key extends keyof Preferences>(key: Key): Preferences[Key] =>
+      CHOICES[key].find((choice) => choice === values[key]) ?? DEFAULTS[key]
+    return {
+      theme: choose('theme'),
+      density: choose('density'),
+      letterKeys: choose('letterKeys'),
+      notifications: choose('notifications'),
+    }
   } catch {
     return DEFAULTS
   }
 }
 
+export const PREFERENCES_KEY = 'switchyard.preferences'
+
+export const readPreferences = (): Preferences => preferencesFrom(readKeptText(PREFERENCES_KEY))
+
 export const preferences = signal<Preferences>(readPreferences())
 
 export function changePreferences(changes: Partial<Preferences>): void {
   preferences.value = { ...preferences.value, ...changes }
-}
-
-/** Applies theme and density to the document, now and after each change. */
-export function startPreferences(): void {
-  effect(() => {
-    const { theme, density } = preferences.value
-    const { dataset } = document.documentElement
-    if (theme === 'system') delete dataset.theme
-    else dataset.theme = theme
-    dataset.density = density
-    localStorage.setItem(PREFERENCES_KEY, JSON.stringify(preferences.value))
-  })
+  keepText(PREFERENCES_KEY, JSON.stringify(preferences.value))
 }

@@ -4,15 +4,13 @@
  *
  * Requests follow one another, and each hello begins anew. The first load does not contain this file.
  */
-
 import { batch, effect } from '@preact/signals'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { AttentionItem } from '../../../protocol/attention.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { RunListQuery } from '../../../protocol/run-query.ts'
 import { midnightBefore } from '../../text/days.ts'
-import { addRuns, loadRun } from './add-runs.ts'
-import { host } from './host.ts'
+import { FOR_ROWS, host } from './host.ts'
 import { arePullsRead, attention, hellos, isLoaded, isTodayRead, runs } from './records.ts'
 
 /** More entries than a person reads. */
@@ -65,7 +63,7 @@ async function readRecent(signal: AbortSignal): Promise<boolean> {
   const before = runs.peek()
   const [unfinished, ended] = await Promise.all([
     readUnfinished(signal),
-    host.listRuns({ status: ENDED, limit: ENDED_MAX }, { signal }),
+    host.listRuns({ ...FOR_ROWS, status: ENDED, limit: ENDED_MAX }, { signal }),
   ])
   if (signal.aborted) return false
   batch(() => {
@@ -88,7 +86,7 @@ async function readUnfinished(signal: AbortSignal): Promise<Run[]> {
   for (;;) {
     const last = read.at(-1)?.id
     const place = last === undefined ? {} : { before: last }
-    const page = await host.listRuns({ status: UNFINISHED, limit: PAGE, ...place }, { signal })
+    const page = await host.listRuns({ ...FOR_ROWS, status: UNFINISHED, limit: PAGE, ...place }, { signal })
     read.push(...page)
     if (page.length < PAGE) return read
   }
@@ -99,7 +97,7 @@ async function readAll(query: RunListQuery, signal: AbortSignal): Promise<boolea
   for (;;) {
     const before = runs.peek()
     const place = last === undefined ? {} : { before: last }
-    const page = await host.listRuns({ ...query, limit: PAGE, ...place }, { signal })
+    const page = await host.listRuns({ ...FOR_ROWS, ...query, limit: PAGE, ...place }, { signal })
     if (signal.aborted) return false
     addRuns(page, before)
     last = page.at(-1)?.id
@@ -119,4 +117,21 @@ async function readNamed(
     // Without its run an entry says what the host says.
     await loadRun(runId).catch(() => {})
   }
+}
+
+/** Reads a run that is not among the records. */
+export async function loadRun(id: string): Promise<void> {
+  const before = runs.peek()
+  addRuns([await host.readRun({ id })], before)
+}
+
+/**
+ * Adds runs that a request has read; what was pushed meanwhile is newer than the answer.
+ *
+ * @param before the records when the request began; without them only what is missing is added
+ */
+export function addRuns(read: readonly Run[], before?: ReadonlyMap<string, Run>): void {
+  const changed = new Map(runs.value)
+  for (const run of read) if (changed.get(run.id) === before?.get(run.id)) changed.set(run.id, run)
+  runs.value = changed
 }

@@ -6,13 +6,11 @@
 import { batch, signal } from '@preact/signals'
 import type { AttentionItem, AttentionResponse } from '../../../protocol/attention.ts'
 import type { ChangesFrame, ChangesHello } from '../../../protocol/dashboard.ts'
-import type { Run, Ticket } from '../../../protocol/run.ts'
+import type { Run } from '../../../protocol/run.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import type { HealthResponse, WorkerView } from '../../../protocol/worker.ts'
 
 export const runs = signal<ReadonlyMap<string, Run>>(new Map())
-/** Undefined until a page has asked for the eligible tickets. */
-export const tickets = signal<readonly Ticket[] | undefined>(undefined)
 export const workers = signal<readonly WorkerView[]>([])
 export const config = signal<ChangesHello['config'] | undefined>(undefined)
 export const tracker = signal<TrackerStatus>({ state: 'disconnected' })
@@ -26,7 +24,7 @@ export const health = signal<HealthResponse | undefined>(undefined)
 export const isLoaded = signal(false)
 /** How many hellos have come. */
 export const hellos = signal(0)
-/** Whether the runs that ended today are all there: a hello has the newest ended runs only. */
+/** Whether the runs that ended today are all there: the newest ended runs are read before them. */
 export const isTodayRead = signal(false)
 /** Whether all runs with an open pull request are there. */
 export const arePullsRead = signal(false)

@@ -1,13 +1,20 @@
 /**
  * Tells what runs have cost, and when: the one source of every amount of a day, on the overview and on the page of costs.
  *
- * The host sends the newest runs by itself; the page of costs reads the older ones too.
+ * The amounts are those of the runs among the records; the page of costs reads all runs first.
  */
 import { computed, effect, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { type CostSum, partsOf, sumOf } from '../../../client/cost-sums.ts'
+import {
+  type CostSum,
+  partsOf,
+  readCostsOf,
+  readInstants,
+  type SpentContext,
+  type SpentCost,
+  sumOf,
+} from '../../../client/cost-sums.ts'
 import { hasEnded } from '../../../client/run-events.ts'
-import { readCostsOf, readInstants, type SpentContext, type SpentCost } from '../../../client/spent-costs.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { now } from '../../elements/moments.tsx'
 import { dayOfInstant, midnightBefore } from '../../text/days.ts'
@@ -66,11 +73,16 @@ async function readSpent(since: number): Promise<SpentCost[]> {
 function followSpent(since: number, set: (spent: readonly SpentCost[]) => void): () => void {
   let isCurrent = true
   let timer: ReturnType<typeof setTimeout> | undefined
+  let [asked, answered] = [0, 0]
   const update = () => {
     timer = undefined
+    asked += 1
+    const question = asked
     readSpent(since).then(
       (spent) => {
-        if (isCurrent) set(spent)
+        if (!isCurrent || question < answered) return
+        answered = question
+        set(spent)
       },
       // The state of the connection tells what is wrong, and the next change asks again.
       () => {},

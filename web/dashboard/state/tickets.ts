@@ -1,63 +1,54 @@
 /**
- * The eligible tickets, which only some pages show: read once one of them asks, and kept up to date from then on.
+ * The eligible tickets that some page has asked for, and those that were pushed since: kept up to date by pushes from the
+ * first question on.
  *
- * Changes that come while the list is on its way are newer than the list.
+ * A push that arrives while an answer is on its way is newer than the answer.
  */
-import { effect } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { signal } from '@preact/signals'
 import type { ChangesFrame } from '../../../protocol/dashboard.ts'
 import type { Ticket } from '../../../protocol/run.ts'
-import { compareTickets } from '../../../protocol/ticket-order.ts'
-import { host } from './host.ts'
-import { live, watchFrames } from './live.ts'
-import { hellos, tickets } from './records.ts'
+import { watchFrames } from './live.ts'
+import { hellos } from './records.ts'
+
+export type Tickets = ReadonlyMap<string, Ticket>
+
+/** By id. */
+export const tickets = signal<Tickets>(new Map())
+/** How many times eligible tickets have changed. */
+export const ticketChanges = signal(0)
 
 let isFollowed = false
-let changedMeanwhile = new Map<string, Ticket | undefined>()
+/** The connection whose pushes have kept the tickets up to date. */
+let followedSince = 0
 
-/** Keeps the list there from the first component on that shows it. */
-export function useTickets(): void {
-  useEffect(readTickets, [])
-}
-
-export function readTickets(): void {
-  if (isFollowed) return
+/** Call it before the question. */
+export function followTickets(): Tickets {
+  if (!isFollowed) watchFrames(applyChange)
   isFollowed = true
-  watchFrames(applyChange)
-  effect(() => {
-    // Each connection begins with a hello, and what changed before it is unknown.
-    void hellos.value
-    if (live.value.state !== 'live') return undefined
-    const controller = new AbortController()
-    void readList(controller.signal)
-    return () => controller.abort()
-  })
+  return tickets.peek()
 }
 
-async function readList(signal: AbortSignal): Promise<void> {
-  changedMeanwhile = new Map()
-  const read = await host.listTickets({}, { signal }).catch(() => undefined)
-  // The state of the connection tells what is wrong, and the next one asks again.
-  if (read === undefined || signal.aborted) return
-  tickets.value = withChanges(read, changedMeanwhile)
+/**
+ * Adds tickets that a request has read.
+ *
+ * @param before the tickets when the request began
+ */
+export function addTickets(read: readonly Ticket[], before: Tickets): void {
+  const now = tickets.peek()
+  const isPushed = (id: string): boolean => now.get(id) !== before.get(id)
+  // The tickets of an earlier connection may have changed since.
+  const isSame = followedSince === hellos.peek()
+  followedSince = hellos.peek()
+  const kept = isSame ? now : new Map([...now].filter(([id]) => isPushed(id)))
+  const added = read.filter(({ id }) => !isPushed(id)).map((ticket) => [ticket.id, ticket] as const)
+  tickets.value = new Map([...kept, ...added])
 }
 
 function applyChange(frame: ChangesFrame): void {
   if (frame.type !== 'tickets-changed') return
-  const changes = new Map<string, Ticket | undefined>([
-    ...frame.removed.map((id) => [id, undefined] as const),
-    ...frame.changed.map((ticket) => [ticket.id, ticket] as const),
-  ])
-  for (const [id, ticket] of changes) changedMeanwhile.set(id, ticket)
-  if (tickets.value !== undefined) tickets.value = withChanges(tickets.value, changes)
-}
-
-/** In the order in which the tickets are taken. */
-function withChanges(
-  list: readonly Ticket[],
-  changes: ReadonlyMap<string, Ticket | undefined>,
-): readonly Ticket[] {
-  if (changes.size === 0) return list
-  const changed = [...changes.values()].filter((ticket) => ticket !== undefined)
-  return [...list.filter(({ id }) => !changes.has(id)), ...changed].sort(compareTickets)
+  const changed = new Map(tickets.peek())
+  for (const id of frame.removed) changed.delete(id)
+  for (const ticket of frame.changed) changed.set(ticket.id, ticket)
+  tickets.value = changed
+  ticketChanges.value += 1
 }

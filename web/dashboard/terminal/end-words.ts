@@ -1,6 +1,8 @@
 /** Says in words how an attachment ended. */
 import type { AttachmentEnd } from '../../../client/attachment.ts'
 import { HostRefusal } from '../../../client/errors.ts'
+import { messageOf } from '../../../protocol/message-of.ts'
+import { capitalized, withPeriod } from '../../text/sentences.ts'
 
 export interface EndWords {
   readonly text: string
@@ -30,11 +32,7 @@ export function errorWords(error: unknown): EndWords {
       text: 'This browser is not signed in any more. Run switchyard dashboard and open the link that it prints.',
       isProblem: true,
     }
-  return { text: sentence(error instanceof Error ? error.message : String(error)), isProblem: true }
+  return { text: sentence(messageOf(error)), isProblem: true }
 }
 
-/** Sentences of the host begin small and have no end, because commands print them after a name. */
-export function sentence(text: string): string {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?…]$/.test(whole) ? whole : `${whole}.`
-}
+export const sentence = (text: string): string => withPeriod(capitalized(text))

@@ -6,24 +6,49 @@
  * into its session, once for each terminal that shows it.
  */
 import { FitAddon } from '@xterm/addon-fit'
-import { Terminal } from '@xterm/xterm'
+import { SearchAddon } from '@xterm/addon-search'
+import { type ITheme, Terminal } from '@xterm/xterm'
 import { type AttachmentClock, stayAttached } from '../../../client/attachment.ts'
 import type { HostAddress } from '../../../client/connection.ts'
 import { HostNotFound, HostRefusal, isPassing } from '../../../client/errors.ts'
 import { InputSender } from '../../../client/input-sender.ts'
 import { TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from '../../../protocol/limits.ts'
+import { messageOf } from '../../../protocol/message-of.ts'
 import { connection, host } from '../state/host.ts'
+import { PREFERENCES_KEY, readPreferences } from '../state/preferences.ts'
 import { BoundedScreen } from './bounded-screen.ts'
 import { CommandKeys, PREFIX_BYTE } from './command-keys.ts'
-import { elementOf } from './elements.ts'
 import { type EndWords, endWords, errorWords, sentence } from './end-words.ts'
-import { startFindBar } from './find-bar.ts'
-import { applyTheme, followTheme, terminalColors } from './terminal-theme.ts'
 
 const SCROLLBACK_LINES = 10_000
 /** Programs choose their colours without knowing the theme. */
 const CONTRAST = 4.5
 const SIGNED_OUT = 401
+
+/** The page's own colours, so that both themes are legible. */
+const NAMES = {
+  foreground: '--text',
+  background: '--surface',
+  cursor: '--accent',
+  cursorAccent: '--surface',
+  selectionBackground: '--accent-soft',
+  black: '--text',
+  red: '--bad',
+  green: '--good',
+  yellow: '--warn',
+  blue: '--accent',
+  magenta: '--merged',
+  cyan: '--accent',
+  white: '--text-2',
+  brightBlack: '--text-3',
+  brightRed: '--bad',
+  brightGreen: '--good',
+  brightYellow: '--warn',
+  brightBlue: '--accent',
+  brightMagenta: '--merged',
+  brightCyan: '--accent',
+  brightWhite: '--text',
+} as const satisfies Partial<Record<keyof ITheme, string>>
 
 const runId = new URLSearchParams(location.search).get('run') ?? ''
 const place = elementOf('terminal', HTMLElement)
@@ -112,7 +137,7 @@ async function findHost(): Promise<HostAddress> {
   } catch (error) {
     const isSignedOut = error instanceof HostRefusal && error.status === SIGNED_OUT
     if (isSignedOut || !isPassing(error)) throw error
-    throw new HostNotFound(error instanceof Error ? error.message : String(error), '')
+    throw new HostNotFound(messageOf(error), '')
   }
   return connection.address()
 }
@@ -167,4 +192,94 @@ function leave(): void {
   else parent.postMessage('leave terminal', location.origin)
 }
 
+// ---- the find bar --------------------------------------------------------------------------------------------------
+
+/** @returns opens the bar that finds text in the terminal's lines */
+function startFindBar(terminal: Terminal): () => void {
+  const bar = elementOf('find', HTMLFormElement)
+  const text = elementOf('find-text', HTMLInputElement)
+  const outcome = elementOf('find-outcome', HTMLElement)
+  const search = new SearchAddon()
+  terminal.loadAddon(search)
+
+  const find = (isBackwards: boolean, incremental = false): void => {
+    if (text.value === '') {
+      outcome.textContent = ''
+      terminal.clearSelection()
+      return
+    }
+    const isFound = isBackwards
+      ? search.findPrevious(text.value, { incremental })
+      : search.findNext(text.value, { incremental })
+    outcome.textContent = isFound ? '' : 'Nothing is found.'
+  }
+  const open = (): void => {
+    bar.hidden = false
+    text.focus()
+    text.select()
+  }
+  const close = (): void => {
+    bar.hidden = true
+    outcome.textContent = ''
+    terminal.focus()
+  }
+
+  // The newest lines are what a person looks for first, so finding goes upwards from the end.
+  text.addEventListener('input', () => find(true, true))
+  text.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') close()
+    else if (event.key !== 'Enter') return
+    else find(!event.shiftKey)
+    event.preventDefault()
+  })
+  bar.addEventListener('submit', (event) => {
+    event.preventDefault()
+    find(false)
+  })
+  elementOf('find-before', HTMLElement).addEventListener('click', () => find(true))
+  elementOf('find-close', HTMLElement).addEventListener('click', close)
+  elementOf('find-open', HTMLElement).addEventListener('click', () => (bar.hidden ? open() : close()))
+  return open
+}
+
+// ---- colours -------------------------------------------------------------------------------------------------------
+
+/** A probe resolves what the style sheet leaves to the browser, such as `light-dark()`. */
+function terminalColors(root: HTMLElement): ITheme {
+  const probe = root.ownerDocument.createElement('span')
+  root.append(probe)
+  const colors = Object.entries(NAMES).map(([name, variable]) => {
+    probe.style.setProperty('color', `var(${variable})`)
+    return [name, getComputedStyle(probe).color]
+  })
+  probe.remove()
+  return Object.fromEntries(colors)
+}
+
+/** The theme that the person has chosen; the page around this document may change it at any time. */
+function applyTheme(): void {
+  const { theme } = readPreferences()
+  const { dataset } = document.documentElement
+  if (theme === 'system') delete dataset.theme
+  else dataset.theme = theme
+}
+
+function followTheme(terminal: Terminal): void {
+  const draw = () => {
+    applyTheme()
+    terminal.options.theme = terminalColors(document.documentElement)
+  }
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw)
+  addEventListener('storage', ({ key }) => {
+    if (key === PREFERENCES_KEY) draw()
+  })
+}
+
 start()
+
+/** The elements of the terminal's document, which is written by hand. */
+function elementOf<T extends HTMLElement>(id: string, kind: new () => T): T {
+  const element = document.getElementById(id)
+  if (element instanceof kind) return element
+  throw new Error(`the document has no ${id}`)
+}

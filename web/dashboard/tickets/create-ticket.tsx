@@ -1,16 +1,17 @@
 /** The dialog that creates a ticket where tickets live, and starts its run when asked. */
 import { useSignal } from '@preact/signals'
+import { messageOf } from '../../../protocol/message-of.ts'
 import type { NewTicketRequest } from '../../../protocol/new-ticket.ts'
 import type { Run, RunAgentChoice, Ticket } from '../../../protocol/run.ts'
 import { showDialog } from '../../elements/dialog.tsx'
-import { CheckField, SelectField, TextField } from '../../elements/field.tsx'
+import { bound, CheckField, SelectField, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
 import { AgentFields, choiceOf, useAgentSelection, usualAgent } from '../runs/agent-fields.tsx'
 import { host } from '../state/host.ts'
 import { config } from '../state/records.ts'
-import { PRIORITY_NAMES } from './priority-names.ts'
+import { PRIORITY_NAMES } from '../tracker-words.ts'
 
 /** @param isStarting whether a run is begun unless the person says otherwise */
 export function askForTicket(isStarting = false): Promise<void> {
@@ -32,10 +33,6 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
   const selection = useAgentSelection()
 
   async function send(): Promise<void> {
-    const named = labels.value
-      .split(',')
-      .map((label) => label.trim())
-      .filter(Boolean)
     const choice = isStarted.value ? choiceOf(selection) : {}
     const hasChoice = Object.keys(choice).length > 0
     const body: NewTicketRequest = {
@@ -46,20 +43,10 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
       ...(repo.value === '' ? {} : { repo: repo.value }),
       // The list of choices has these numbers only.
       ...(priority.value === '0' ? {} : { priority: Number(priority.value) as 1 | 2 | 3 | 4 }),
-      ...(named.length === 0 ? {} : { labels: named }),
+      ...labelsOf(labels.value),
     }
     const { ticket, run: queued } = await host.createTicket({ body })
-    const run = hasChoice ? await runWith(ticket, choice) : queued
-    if (run === undefined)
-      showOutcome(`${ticket.identifier} is created in ${ticket.state}.`, {
-        to: ticketAddress(ticket.id),
-        text: 'Show the ticket',
-      })
-    else
-      showOutcome(`${ticket.identifier} is created and queued.`, {
-        to: runAddress(run.id),
-        text: 'Show the run',
-      })
+    showCreated(ticket, hasChoice ? await runWith(ticket, choice) : queued)
   }
 
   return (
@@ -71,30 +58,12 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
       send={send}
       close={close}
     >
-      <TextField
-        label="Title"
-        value={title.value}
-        change={(text) => {
-          title.value = text
-        }}
-        autoFocus
-      />
-      <TextField
-        label="Description"
-        hint="Markdown. The agent reads it."
-        lines={6}
-        value={description.value}
-        change={(text) => {
-          description.value = text
-        }}
-      />
+      <TextField label="Title" {...bound(title)} autoFocus />
+      <TextField label="Description" hint="Markdown. The agent reads it." lines={6} {...bound(description)} />
       <div class="field-row">
         <SelectField
           label="Repository"
-          value={repo.value}
-          change={(value) => {
-            repo.value = value
-          }}
+          {...bound(repo)}
           options={[
             ['', 'By its project and labels'],
             ...Object.entries(config.value?.repos ?? {}).map(
@@ -104,21 +73,11 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
         />
         <SelectField
           label="Priority"
-          value={priority.value}
-          change={(value) => {
-            priority.value = value
-          }}
+          {...bound(priority)}
           options={PRIORITY_NAMES.map((name, at) => [String(at), name] as const)}
         />
       </div>
-      <TextField
-        label="Labels"
-        hint="With commas between them."
-        value={labels.value}
-        change={(text) => {
-          labels.value = text
-        }}
-      />
+      <TextField label="Labels" hint="With commas between them." {...bound(labels)} />
       {isStarted.value && (
         <AgentFields
           selection={selection}
@@ -128,13 +87,24 @@ function CreateTicket({ isStarting, close }: CreateTicketProps) {
       <CheckField
         label="Start a run now"
         hint="It is put into the first eligible state. Otherwise it waits where no run begins by itself."
-        isOn={isStarted.value}
-        change={(isOn) => {
-          isStarted.value = isOn
-        }}
+        {...bound(isStarted)}
       />
     </FormDialog>
   )
+}
+
+function labelsOf(text: string): Pick<NewTicketRequest, 'labels'> {
+  const labels = text
+    .split(',')
+    .map((label) => label.trim())
+    .filter(Boolean)
+  return labels.length === 0 ? {} : { labels }
+}
+
+function showCreated({ id, identifier, state }: Ticket, run: Run | undefined): void {
+  if (run === undefined)
+    showOutcome(`${identifier} is created in ${state}.`, { to: ticketAddress(id), text: 'Show the ticket' })
+  else showOutcome(`${identifier} is created and queued.`, { to: runAddress(run.id), text: 'Show the run' })
 }
 
 /** The ticket is there already, so a refusal closes the dialog: sent again it would create another one. */
@@ -142,7 +112,7 @@ async function runWith({ id, identifier }: Ticket, choice: RunAgentChoice): Prom
   try {
     return await host.runTicket({ id, body: choice })
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     showError(`${identifier} is created, and its run was refused: ${reason}`)
     return undefined
   }

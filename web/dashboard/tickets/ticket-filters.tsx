@@ -1,87 +1,110 @@
-/** The filters of the tickets; each stands in the address. */
-import { type ReadonlySignal, useComputed } from '@preact/signals'
-import type { RefObject } from 'preact'
-import { FilterSelect } from '../../elements/field.tsx'
-import { Segments } from '../../elements/segments.tsx'
+/** The filters of the tickets, each of which stands in the address, and what stands in place of an empty list. */
+import type { TicketSort } from '../../../protocol/ticket-filter.ts'
+import type { TicketSummary } from '../../../protocol/ticket-query.ts'
+import { Button } from '../../elements/button.tsx'
+import { FilterSelect, Segments } from '../../elements/field.tsx'
+import { now } from '../../elements/moments.tsx'
+import { Empty } from '../../elements/placeholder.tsx'
 import { changeQuery } from '../../router.ts'
-import { formatCount } from '../../text/amounts.ts'
-import { PRIORITY_NAMES } from './priority-names.ts'
-import { countSituations, type TicketFilter, type TicketRow, valuesOf } from './ticket-rows.ts'
+import { countOf, formatCount } from '../../text/amounts.ts'
+import { settingAddress } from '../addresses.ts'
+import { SearchFilter, ValueFilter } from '../list-filters.tsx'
+import { config, tracker } from '../state/records.ts'
+import { eligibleSentence, PRIORITY_NAMES, pollSentence, trackerName } from '../tracker-words.ts'
+import { type AskedTickets, TICKET_FILTERS } from './ticket-rows.ts'
 
 export interface TicketFiltersProps {
-  readonly rows: ReadonlySignal<readonly TicketRow[]>
-  readonly filter: TicketFilter
-  readonly search: RefObject<HTMLInputElement | null>
+  readonly asked: AskedTickets
+  /** Undefined until it is known. */
+  readonly summary: TicketSummary | undefined
 }
 
-export function TicketFilters({ rows, filter, search }: TicketFiltersProps) {
-  const counts = useComputed(() => countSituations(rows.value)).value
-  const values = useComputed(() => ({
-    state: valuesOf(rows.value, ({ state }) => [state]),
-    label: valuesOf(rows.value, ({ labels }) => labels),
-    repo: valuesOf(rows.value, ({ repo }) => [repo]),
-    priority: valuesOf(rows.value, ({ priority }) => [String(priority)]),
-  })).value
-  const option = (value: string, text: string, count: number) =>
-    [value, `${text} ${formatCount(count)}`] as const
+const SORTS: readonly (readonly [TicketSort, string])[] = [
+  ['queue', 'As they are taken'],
+  ['newest', 'Newest first'],
+  ['oldest', 'Oldest first'],
+  ['changed', 'Last changed first'],
+]
+
+export function TicketFilters({ asked: { words, sort }, summary }: TicketFiltersProps) {
+  const { states = [], labels = [], repos = [], priorities = [], runs } = summary ?? {}
+  const all = runs && runs.progress + runs.waits + runs.blocked + runs.none
+  const option = (value: string, text: string, count: number | undefined) =>
+    [value, count === undefined ? text : `${text} ${formatCount(count)}`] as const
   return (
     <div class="filters" role="search">
       <Segments
         label="Runs of the tickets"
-        value={filter.run ?? ''}
+        value={words.run ?? ''}
         choose={(run) => changeQuery({ run })}
         options={[
-          option('', 'All', rows.value.length),
-          option('progress', 'In progress', counts.progress),
-          option('waits', 'Waiting', counts.waits),
-          option('blocked', 'Blocked', counts.blocked),
-          option('none', 'Without a run', counts.none),
+          option('', 'All', all),
+          option('progress', 'In progress', runs?.progress),
+          option('waits', 'Waiting', runs?.waits),
+          option('blocked', 'Blocked', runs?.blocked),
+          option('none', 'Without a run', runs?.none),
         ]}
       />
-      <input
-        ref={search}
-        type="search"
-        class="input"
-        aria-label="Search the tickets"
-        placeholder="Search"
-        value={filter.q ?? ''}
-        onInput={(event) => changeQuery({ q: event.currentTarget.value })}
-        onKeyDown={(event) => {
-          if (event.key === 'Escape') event.currentTarget.blur()
-        }}
-      />
-      <ValueFilter name="state" all="Every state" values={values.state} {...filter} />
-      <ValueFilter name="label" all="Every label" values={values.label} {...filter} />
-      <ValueFilter name="repo" all="Every repository" values={values.repo} {...filter} />
+      <SearchFilter label="Search the tickets" group="Tickets" value={words.q} />
+      <ValueFilter name="state" all="Every state" values={states} chosen={words.state} />
+      <ValueFilter name="label" all="Every label" values={labels} chosen={words.label} />
+      <ValueFilter name="repo" all="Every repository" values={repos} chosen={words.repo} />
       <ValueFilter
         name="priority"
         all="Every priority"
-        values={values.priority}
+        values={priorities.map(String)}
+        chosen={words.priority}
         text={(value) => PRIORITY_NAMES[Number(value)] ?? value}
-        {...filter}
+      />
+      <FilterSelect
+        label="Order"
+        value={sort}
+        change={(chosen) => changeQuery({ sort: chosen === 'queue' ? undefined : chosen })}
+        options={SORTS}
       />
     </div>
   )
 }
 
-interface ValueFilterProps extends TicketFilter {
-  readonly name: 'state' | 'label' | 'repo' | 'priority'
-  readonly all: string
-  readonly values: readonly string[]
-  readonly text?: (value: string) => string
-}
-
-/** A choice among fewer than two values would filter nothing. */
-function ValueFilter({ name, all, values, text = (value) => value, ...filter }: ValueFilterProps) {
-  const chosen = filter[name] ?? ''
-  if (values.length < 2 && chosen === '') return null
-  const offered = chosen === '' || values.includes(chosen) ? values : [chosen, ...values]
+/** Says why the list of tickets is empty. */
+export function NoTickets() {
+  const driver = config.value?.tracker.driver
+  const { state, error } = tracker.value
+  if (state !== 'connected')
+    return (
+      <Empty
+        title={`${trackerName(driver)} is not connected`}
+        button={
+          <a class="button" href="/connect#tracker">
+            Connect the tracker
+          </a>
+        }
+      >
+        {error ?? 'No ticket is read until it is.'}
+      </Empty>
+    )
+  const rules = config.value?.tracker.eligible
   return (
-    <FilterSelect
-      label={all}
-      value={chosen}
-      change={(value) => changeQuery({ [name]: value })}
-      options={[['', all], ...offered.map((value) => [value, text(value)] as const)]}
-    />
+    <Empty
+      title="No ticket is eligible"
+      button={
+        <a class="button" href={settingAddress('tracker.eligible.states')}>
+          Change which tickets are eligible
+        </a>
+      }
+    >
+      {pollSentence(driver, tracker.value, now.value)} {rules !== undefined && eligibleSentence(rules)}
+    </Empty>
   )
 }
+
+export const NoTicketFits = ({ count }: { readonly count: number | undefined }) => (
+  <Empty
+    title="No ticket fits the filters"
+    button={
+      <Button act={() => changeQuery(Object.fromEntries(TICKET_FILTERS.map((name) => [name, undefined])))}>
+        Show all {count === undefined ? 'tickets' : countOf(count, 'ticket')}
+      </Button>
+    }
+  />
+)

@@ -1,45 +1,57 @@
 /** The page of a ticket: its text, what is between it and a worker, and its runs. */
-
+import { type ReadonlySignal, useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { productName } from '../../../client/agent-names.ts'
 import { HostRefusal } from '../../../client/errors.ts'
 import { explanationOf } from '../../../client/explanation.ts'
+import { changedNothing, UNCHANGED_WORDS } from '../../../protocol/changed-nothing.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
+import { situationOf } from '../../../protocol/ticket-filter.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Glyph, glyphWord, Icon } from '../../elements/glyph.tsx'
+import { Moment, Span } from '../../elements/moments.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
-import { countOf } from '../../text/amounts.ts'
-import { runAddress } from '../addresses.ts'
+import { countOf, formatMoney } from '../../text/amounts.ts'
+import { decodeOrKeep } from '../../text/decode.ts'
+import { withPeriod } from '../../text/sentences.ts'
+import { runAddress, ticketAddress } from '../addresses.ts'
 import { GateList } from '../gates/gate-list.tsx'
 import { Markdown } from '../markdown/markdown.tsx'
+import { waitWords } from '../overview/queue-groups.ts'
 import type { PageProps } from '../pages.ts'
-import { host } from '../state/host.ts'
-import { runs, tickets, tracker } from '../state/records.ts'
-import { useTickets } from '../state/tickets.ts'
-import { useRequest } from '../state/use-request.ts'
-import { askForRun } from './run-ticket.tsx'
-import { TicketFacts } from './ticket-facts.tsx'
-import { situationOf } from './ticket-rows.ts'
-import { TicketRuns } from './ticket-runs.tsx'
+import { askForRun } from '../runs/run-options.tsx'
+import { FOR_ROWS, host } from '../state/host.ts'
+import { watchFrames } from '../state/live.ts'
+import { runs, tracker } from '../state/records.ts'
+import { tickets } from '../state/tickets.ts'
+import { type Request, useRequest } from '../state/use-request.ts'
+import { PRIORITY_NAMES } from '../tracker-words.ts'
 
 const NOT_FOUND = 404
 
 export function TicketPage({ params: { id = '' } }: PageProps) {
-  useTickets()
-  const known = tickets.value?.find((ticket) => ticket.id === id || ticket.identifier === id)
+  const known = tickets.value.get(id)
+  const ticketId = useSignal(id)
   const live = [...runs.value.values()].filter(({ ticket }) => ticket.id === (known?.id ?? id))
   // A change of its runs, its text or its eligibility may change what the host says.
   const version = [
     ...live.map(({ status, queueReason }) => `${status} ${queueReason}`),
-    known?.updatedAt,
+    useChangesOf(ticketId),
     tracker.value.state,
   ]
   const explained = useRequest(`${id} ${version.join(' ')}`, (signal) =>
     host.explainTicket({ id }, { signal }),
   )
   const answer = explained.data
-  const ticket = known ?? answer?.ticket ?? answer?.run?.ticket ?? live[0]?.ticket
+  ticketId.value = answer?.ticket?.id ?? id
+  const ticket = answer?.ticket ?? known ?? answer?.run?.ticket ?? live[0]?.ticket
+  // The tickets of lists have no descriptions.
+  const description = (answer?.ticket ?? answer?.run?.ticket)?.description
   if (ticket === undefined) {
     if (explained.error === undefined) return <Skeleton rows={6} />
     if (explained.error instanceof HostRefusal && explained.error.status === NOT_FOUND)
@@ -53,17 +65,19 @@ export function TicketPage({ params: { id = '' } }: PageProps) {
         <div>
           {answer !== undefined && (
             <Section title={gatesTitle(answer.run)}>
-              <p class="ticket-answer">{sentence(explanationOf(answer, ticket.identifier))}</p>
+              <p class="ticket-answer">{withPeriod(explanationOf(answer, ticket.identifier, productName))}</p>
               {answer.gates.length > 0 && <GateList gates={answer.gates} />}
             </Section>
           )}
           <TicketRuns ticket={ticket} />
           <Section title="Description">
             <div class="card padded">
-              {ticket.description.trim() === '' ? (
+              {description === undefined ? (
+                <NotRead {...explained} />
+              ) : description.trim() === '' ? (
                 <span class="quiet">The ticket has no description.</span>
               ) : (
-                <Markdown text={ticket.description} />
+                <Markdown text={description} />
               )}
             </div>
           </Section>
@@ -74,12 +88,28 @@ export function TicketPage({ params: { id = '' } }: PageProps) {
   )
 }
 
+const NotRead = ({ error, reload }: Pick<Request<unknown>, 'error' | 'reload'>) =>
+  error === undefined ? <Skeleton rows={3} /> : <Failure error={error} retry={reload} />
+
+/** How often the ticket has changed, become eligible, or ceased to be. */
+function useChangesOf(ticketId: ReadonlySignal<string>): number {
+  const changes = useSignal(0)
+  useEffect(
+    () =>
+      watchFrames((frame) => {
+        if (frame.type !== 'tickets-changed') return
+        const id = ticketId.peek()
+        if (frame.removed.includes(id) || frame.changed.some((ticket) => ticket.id === id)) changes.value += 1
+      }),
+    [],
+  )
+  return changes.value
+}
+
 function gatesTitle(run: Run | undefined): string {
   if (run === undefined) return 'Why it has no run'
   return situationOf(run) === 'none' ? 'Gates to another run' : 'Gates to a worker'
 }
-
-const sentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
 
 function TicketHead({ ticket, runs: own }: { readonly ticket: Ticket; readonly runs: readonly Run[] }) {
   const { identifier, title, state } = ticket
@@ -136,8 +166,161 @@ const NoTicket = ({ id }: { readonly id: string }) => (
         </a>
       }
     >
-      It is neither among the {countOf(tracker.value.seen ?? tickets.value?.length ?? 0, 'ticket')} of the
-      last poll nor has it a run.
+      It is neither among the {countOf(tracker.value.seen ?? 0, 'ticket')} of the last poll nor has it a run.
     </Empty>
   </>
 )
+
+// ---- facts ---------------------------------------------------------------------------------------------------------
+
+const PAGE = /^https?:/
+
+/** The facts of a ticket beside its text. */
+function TicketFacts({ ticket }: { readonly ticket: Ticket }) {
+  const { state, priority, repo, labels, assignee, project, branchName, blockedBy } = ticket
+  return (
+    <aside class="card padded ticket-facts" aria-label={`Facts about ${ticket.identifier}`}>
+      <dl class="facts">
+        <Fact name="State">{state}</Fact>
+        <Fact name="Priority">{PRIORITY_NAMES[priority]}</Fact>
+        <Fact name="Repository">{repo ?? <span class="quiet">by its project and labels</span>}</Fact>
+        <Fact name="Labels">
+          {labels.length === 0 ? (
+            'none'
+          ) : (
+            <span class="tags">
+              {labels.map((label) => (
+                <a class="tag" key={label} href={`/tickets?label=${encodeURIComponent(label)}`}>
+                  {label}
+                </a>
+              ))}
+            </span>
+          )}
+        </Fact>
+        <Fact name="Project">{project ?? 'none'}</Fact>
+        <Fact name="Assignee">{assignee ?? 'nobody'}</Fact>
+        {branchName !== undefined && (
+          <Fact name="Branch">
+            <code>{branchName}</code>
+          </Fact>
+        )}
+        {blockedBy.length > 0 && (
+          <Fact name="Blocked by">
+            {blockedBy.map((id) => (
+              <Blocker key={id} id={id} />
+            ))}
+          </Fact>
+        )}
+        <Fact name="Created">
+          <Moment at={ticket.createdAt} />
+        </Fact>
+        <Fact name="Changed">
+          <Moment at={ticket.updatedAt} />
+        </Fact>
+      </dl>
+      <Origin url={ticket.url} />
+    </aside>
+  )
+}
+
+const Fact = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd>{children}</dd>
+  </div>
+)
+
+function Blocker({ id }: { readonly id: string }) {
+  const ticket = useRequest(id, (signal) => host.explainTicket({ id }, { signal })).data?.ticket
+  return (
+    <div>
+      <a href={ticketAddress(id)} title={ticket?.title}>
+        {ticket?.identifier ?? id}
+      </a>{' '}
+      {ticket !== undefined && <span class="quiet">{ticket.state}</span>}
+    </div>
+  )
+}
+
+/** A page opens no files of the machine, so the path of a file is text. */
+function Origin({ url }: Pick<Ticket, 'url'>) {
+  if (url === '') return null
+  if (PAGE.test(url))
+    return (
+      <a href={url} target="_blank" rel="noopener noreferrer">
+        Open in the tracker <Icon name="external" />
+      </a>
+    )
+  return <code class="faint origin">{decodeOrKeep(url.replace(/^file:\/\//, ''))}</code>
+}
+
+// ---- runs ----------------------------------------------------------------------------------------------------------
+
+const RUNS_MAX = 100
+
+/** The runs of a ticket, newest first. */
+function TicketRuns({ ticket }: { readonly ticket: Ticket }) {
+  const live = [...runs.value.values()].filter((run) => run.ticket.id === ticket.id)
+  const read = useRequest(`${ticket.identifier} ${live.length}`, (signal) =>
+    host.listRuns({ ...FOR_ROWS, ticket: ticket.identifier, limit: RUNS_MAX }, { signal }),
+  )
+  // Pushed runs are newer than those that were read.
+  const byId = new Map([...(read.data ?? []), ...live].map((run) => [run.id, run]))
+  const shown = [...byId.values()].toSorted((a, b) => b.createdAt.localeCompare(a.createdAt))
+  if (shown.length === 0 && read.error === undefined) return null
+  return (
+    <Section title="Runs" count={shown.length}>
+      {read.error !== undefined && <Failure error={read.error} retry={read.reload} />}
+      {shown.length > 0 && (
+        <div class="card scrolled">
+          <table class="rows">
+            <thead>
+              <tr>
+                <th>State</th>
+                <th>Began</th>
+                <th class="run-took">Took</th>
+                <th>Outcome</th>
+                <th class="number">Cost</th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((run) => (
+                <RunLine key={run.id} run={run} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Section>
+  )
+}
+
+function resultWords(run: Run): string | undefined {
+  const summary = run.result?.summary
+  if (!changedNothing(run)) return summary
+  return summary === undefined ? UNCHANGED_WORDS : `${UNCHANGED_WORDS}: ${summary}`
+}
+
+function RunLine({ run }: { readonly run: Run }) {
+  const { id, status, createdAt, startedAt, finishedAt, error, costTotals } = run
+  const words = status === 'queued' ? waitWords(run) : (error ?? resultWords(run))
+  return (
+    <tr>
+      <td class="nowrap">
+        <a href={runAddress(id)}>
+          <Glyph name={status} /> {glyphWord(status)}
+        </a>
+      </td>
+      <td class="nowrap">
+        <Moment at={startedAt ?? createdAt} />
+      </td>
+      <td class="nowrap run-took">
+        {startedAt === undefined ? '–' : <Span from={startedAt} to={finishedAt} />}
+      </td>
+      <td class="ellipsis said quiet" title={words}>
+        {words ?? ''}
+      </td>
+      <td class="number">{formatMoney(costTotals)}</td>
+    </tr>
+  )
+}

@@ -1,5 +1,5 @@
 /**
- * Builds the command that starts agentA, Claude Code.
+ * Builds the commands that start agentA, Claude Code, for a run and for a person at a terminal.
  *
  * The configuration folder keeps only transcripts between executions; settings, servers, memories and login files are
  * removed before each start. The repository's instructions are used: the user's CLAUDE.md imports the checkout's. The
@@ -7,8 +7,8 @@
  * the key, to another address. Hence `--setting-sources user` and `--strict-mcp-config`.
  */
 import { HOME, WORK } from '../../sandbox/inside-paths.ts'
-import type { AgentCommand, AgentTask, LocatedAgent } from '../agent.ts'
-import { buildAgentCommand, exportSecretLines } from '../command-line.ts'
+import type { AgentCommand, AgentTask, LocatedAgent, TerminalTask } from '../agent.ts'
+import { buildAgentCommand, exportSecretLines, recreateFolderLines } from '../command-line.ts'
 
 /** Folder of the transcripts, relative to home. */
 export const PROJECTS_FOLDER = '.claude/projects'
@@ -34,6 +34,68 @@ export function buildAgentACommand(task: AgentTask, found: LocatedAgent): AgentC
     texts: { ...configFiles, [STATE_FILE]: toJsonLine(initialState) },
   })
 }
+
+function agentArguments({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
+  return [
+    ...['-p', '--output-format', 'stream-json', '--verbose'],
+    ...permissionArguments,
+    ...(resume === undefined ? ['--session-id', sessionId] : ['--resume', resume]),
+    ...flagArguments('--model', agent.model),
+    ...flagArguments('--effort', agent.effort),
+    ...flagArguments('--max-turns', maxTurns),
+    ...flagArguments('--max-budget-usd', maxCostUsd),
+  ]
+}
+
+// ---- at a terminal -------------------------------------------------------------------------------------------------
+
+const MEMORY_FOLDER = '/dev/shm/claude'
+const TERMINAL_STATE_FILE = '/run/cred/.claude.json'
+/** The agent recognizes an approved key by this many of its last characters. */
+const KEY_END_CHARS = 20
+
+/**
+ * Continues a session with the same permissions.
+ *
+ * All first-start questions are answered in advance. The configuration folder is in memory, except for the
+ * transcripts, because it holds the end of the API key and possibly a login that the person made. So these never reach
+ * a disk and vanish with the sandbox.
+ */
+export function buildAgentATerminalCommand(task: TerminalTask, found: LocatedAgent): AgentCommand {
+  return buildAgentCommand({
+    task,
+    found,
+    script: [
+      ...cleanupLines,
+      ...recreateFolderLines(MEMORY_FOLDER),
+      `ln -s ${CONFIG_FOLDER}/projects ${MEMORY_FOLDER}/projects`,
+      `install -m 0600 ${SETTINGS_FILE} ${MEMORY_FILE} ${TERMINAL_STATE_FILE} ${MEMORY_FOLDER}/`,
+      ...loginLines(task),
+    ],
+    args: [
+      '--resume',
+      task.resume,
+      ...permissionArguments,
+      ...flagArguments('--model', task.agent.model),
+      ...effortArguments(task),
+    ],
+    environment: { ...environment, ...modelApiVariable(task), CLAUDE_CONFIG_DIR: MEMORY_FOLDER },
+    texts: configFiles,
+    secrets: { [TERMINAL_STATE_FILE]: toJsonLine({ ...initialState, ...approvedKey(task) }) },
+  })
+}
+
+function effortArguments({ agent }: TerminalTask): string[] {
+  return flagArguments('--effort', agent.effort)
+}
+
+function approvedKey({ credential }: TerminalTask): object {
+  if (credential === undefined || !isApiKey(credential)) return {}
+  const [key = ''] = credential.value.split('\n')
+  return { customApiKeyResponses: { approved: [key.slice(-KEY_END_CHARS)], rejected: [] } }
+}
+
+// ---- shared by both ------------------------------------------------------------------------------------------------
 
 export const environment = {
   IS_SANDBOX: '1',
@@ -102,18 +164,6 @@ export function isApiKey({ kind, value }: NonNullable<AgentTask['credential']>):
 export const permissionArguments: readonly string[] = [
   ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
 ]
-
-function agentArguments({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
-  return [
-    ...['-p', '--output-format', 'stream-json', '--verbose'],
-    ...permissionArguments,
-    ...(resume === undefined ? ['--session-id', sessionId] : ['--resume', resume]),
-    ...flagArguments('--model', agent.model),
-    ...flagArguments('--effort', agent.effort),
-    ...flagArguments('--max-turns', maxTurns),
-    ...flagArguments('--max-budget-usd', maxCostUsd),
-  ]
-}
 
 export function flagArguments(flag: string, value: string | number | undefined): string[] {
   return value === undefined || value === '' ? [] : [flag, String(value)]

@@ -6,8 +6,8 @@
  * descriptor, so that /proc/PID/cmdline shows none of it. Isolation options come before mounts: a truncated list would
  * expose less, never more.
  */
+import type { SandboxFile, SandboxMount } from '../driver.ts'
 import { EGRESS_SOCKET, HOME, WORK } from '../inside-paths.ts'
-import type { SandboxFile, SandboxMount } from '../sandbox-process.ts'
 import { buildSeccompFilter } from './seccomp/filter.ts'
 
 /** An option of bubblewrap with its values. */

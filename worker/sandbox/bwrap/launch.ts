@@ -8,25 +8,21 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import type { Writable } from 'node:stream'
+import { dirname, isAbsolute, normalize } from 'node:path'
+import { Readable, type Writable } from 'node:stream'
 import { isMainThread } from 'node:worker_threads'
 import type { Clock } from '../../../core/ports.ts'
-import { Cgroups } from '../cgroup.ts'
-import type { Cgroup, ControlGroups } from '../cgroup-files.ts'
+import { type Cgroup, Cgroups, type ControlGroups } from '../cgroup.ts'
 import { MemoryGroups } from '../cgroup-v1.ts'
 import { coverInheritedFds, listInheritableFds } from '../descriptors.ts'
-import type { LocalSandboxLauncher } from '../driver.ts'
-import { failedSandbox } from '../failed-sandbox.ts'
+import type { LocalSandboxLauncher, SandboxOrder, SandboxProcess } from '../driver.ts'
+import { findFolderProblem, findSocketProblem, isSandboxUid } from '../folders.ts'
+import { HOME, WORK } from '../inside-paths.ts'
 import { type LocalMachine, thisMachine } from '../local-machine.ts'
-import { killOrphans, ownerTag } from '../owner-tag.ts'
-import { preferAsOomVictim } from '../processes.ts'
-import type { SandboxOrder, SandboxProcess } from '../sandbox-process.ts'
-import { isSandboxUid } from '../sandbox-users.ts'
-import { findOrderProblem } from '../validate-order.ts'
+import { killOrphans, ownerTag, preferAsOomVictim } from '../processes.ts'
 import { buildSandboxArguments } from './arguments.ts'
-import { landlockedCommand } from './landlock.ts'
 import { RunningSandbox } from './running-sandbox.ts'
-import { gatedCommand, limitedCommand, outerCommand } from './wrapper-commands.ts'
+import { gatedCommand, landlockedCommand, limitedCommand, outerCommand } from './wrapper-commands.ts'
 
 export interface LauncherOptions {
   /** Path of bubblewrap, as the probe found it. */
@@ -171,4 +167,89 @@ function writeInputs(child: ChildProcess, inputs: readonly (string | Uint8Array)
     const pipe = child.stdio[index + 3] as Writable | null | undefined
     pipe?.on('error', () => {}).end(bytes)
   }
+}
+
+/** A sandbox process for an order that could not be started: no output, and already ended with the reason. */
+function failedSandbox(reason: string): SandboxProcess {
+  return {
+    stdout: Readable.from([]),
+    stderr: Readable.from([]),
+    interrupt: () => {},
+    kill: () => {},
+    ended: Promise.resolve({ startFailure: reason }),
+  }
+}
+
+// ---- the order -----------------------------------------------------------------------------------------------------
+
+const SANDBOX_NAME = /^[A-Za-z0-9-]{1,128}$/
+/** Paths that the sandbox creates itself. Mounting a host path on or above one of them would expose the host. */
+const SANDBOX_PATHS = [
+  WORK,
+  HOME,
+  '/proc',
+  '/dev',
+  '/tmp',
+  '/run',
+  '/etc',
+  '/sys',
+  '/home',
+  '/root',
+  '/var',
+  '/boot',
+]
+
+/**
+ * Validates a sandbox order before anything is started for it.
+ *
+ * Each `find…Problem` function returns a sentence for the first problem, or undefined when there is none.
+ */
+function findOrderProblem(order: SandboxOrder): string | undefined {
+  const { name, user, workFolder, homeFolder, mounts = [], readOnlyPaths = [], egressSocket, command } = order
+  if (!SANDBOX_NAME.test(name)) return `${JSON.stringify(name)} is not a valid sandbox name`
+  if (user.uid === 0) return 'a sandbox never runs as root'
+  if (command.length === 0) return 'there is no command to run'
+  const writableFolders = [
+    workFolder,
+    homeFolder,
+    ...mounts.filter(({ writable = false }) => writable).map(({ from }) => from),
+  ]
+  return (
+    findFirstProblem(writableFolders, (path) => findFolderProblem(path, user)) ??
+    findFirstProblem(mounts, ({ to }) => findMountPointProblem(to)) ??
+    findFirstProblem(readOnlyPaths, (path) => findReadOnlyPathProblem(path, writableFolders)) ??
+    (egressSocket === undefined ? undefined : findSocketProblem(egressSocket))
+  )
+}
+
+function findMountPointProblem(to: string): string | undefined {
+  const isPlain = isAbsolute(to) && normalize(to) === to && to !== '/'
+  return isPlain && !SANDBOX_PATHS.includes(to)
+    ? undefined
+    : `${to} is not a valid mount point inside the sandbox`
+}
+
+function findReadOnlyPathProblem(path: string, writableFolders: readonly string[]): string | undefined {
+  if (!isAbsolute(path) || normalize(path) !== path)
+    return `${path} cannot be mounted: it is not a normalized absolute path`
+  const exposed = [...SANDBOX_PATHS, ...writableFolders].find(
+    (each) => each === path || ancestorsOf(each).includes(path),
+  )
+  return exposed === undefined ? undefined : `${path} cannot be mounted: it would expose ${exposed}`
+}
+
+function ancestorsOf(path: string): string[] {
+  const parent = dirname(path)
+  return parent === path ? [] : [parent, ...ancestorsOf(parent)]
+}
+
+function findFirstProblem<T>(
+  values: readonly T[],
+  findProblem: (value: T) => string | undefined,
+): string | undefined {
+  for (const value of values) {
+    const problem = findProblem(value)
+    if (problem !== undefined) return problem
+  }
+  return undefined
 }

@@ -6,17 +6,25 @@
  */
 import type { SandboxFault, SandboxUnavailable } from '../driver.ts'
 import {
+  type CommandOutcome,
   ESCAPE_TEST_PROCESSES_MAX,
   type EscapeTarget,
   escapeTestCommand,
   findEscapes,
-} from '../escape-test.ts'
-import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from '../local-machine.ts'
+  type LocalMachine,
+  type ProbeCommand,
+  thisMachine,
+} from '../local-machine.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
 import { findFix, toPlainLine } from './error-hints.ts'
-import { findLandlockProblem, landlockedCommand } from './landlock.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
-import { limitedCommand, outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
+import {
+  findLandlockProblem,
+  landlockedCommand,
+  limitedCommand,
+  outerCommand,
+  REQUIRED_PROGRAMS,
+} from './wrapper-commands.ts'
 
 /**
  * @property bwrap the path of the program

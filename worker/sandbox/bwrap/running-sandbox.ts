@@ -5,10 +5,12 @@
  * (the kernel ends init after all others), the control group is empty if there is one, and both streams have ended.
  */
 import type { ChildProcess } from 'node:child_process'
-import { PassThrough, type Readable, type Writable } from 'node:stream'
+import { constants } from 'node:os'
+import { PassThrough, type Readable, Transform, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../../core/ports.ts'
-import type { Cgroup } from '../cgroup-files.ts'
+import type { Cgroup } from '../cgroup.ts'
+import type { SandboxEnd, SandboxProcess } from '../driver.ts'
 import type { LocalMachine } from '../local-machine.ts'
 import {
   hasSeccompFilter,
@@ -19,10 +21,7 @@ import {
   type ProcessIdentity,
   sendSignal,
 } from '../processes.ts'
-import type { SandboxEnd, SandboxProcess } from '../sandbox-process.ts'
 import { findFix, toPlainLine } from './error-hints.ts'
-import { awaitExit, endFromExitCode, keepHead, type ProcessExit } from './process-exit.ts'
-import { type BwrapStatus, readBwrapStatus } from './status-reports.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
 export interface RunningSandboxOptions {
@@ -44,6 +43,7 @@ const READY_MS_MAX = 20_000
 const POLL_MS_MAX = 50
 /** After a kill, streams whose reader does not read are destroyed after this time. */
 const READ_AFTER_KILL_MS_MAX = 2_000
+
 export class RunningSandbox implements SandboxProcess {
   readonly stdout: Readable
   readonly stderr: Readable
@@ -211,4 +211,101 @@ export class RunningSandbox implements SandboxProcess {
 function becomesStopped(pid: number, checks: number): boolean {
   for (let check = 0; check < checks; check++) if (isStopped(pid)) return true
   return false
+}
+
+// ---- the end of bubblewrap -----------------------------------------------------------------------------------------
+
+/** By shell convention, a program ended by signal N exits with 128 + N. */
+const SIGNAL_EXIT_CODE_BASE = 128
+/** Signals that end programs. Programs use other codes above 128 themselves: git exits with 129 on wrong usage. */
+const COMMON_FATAL_SIGNALS = [
+  'SIGINT',
+  'SIGILL',
+  'SIGTRAP',
+  'SIGABRT',
+  'SIGBUS',
+  'SIGFPE',
+  'SIGKILL',
+  'SIGSEGV',
+  'SIGTERM',
+] as const
+const RARE_FATAL_SIGNALS = ['SIGXCPU', 'SIGXFSZ', 'SIGSYS'] as const
+
+interface ProcessExit {
+  readonly code?: number
+  readonly signal?: string
+  /** The error when the process did not even start. */
+  readonly failure?: string
+}
+
+/** Resolves with how bubblewrap ended: its exit code, its signal, or why it did not start. */
+function awaitExit(child: ChildProcess): Promise<ProcessExit> {
+  return new Promise((resolve) => {
+    child.on('error', (error) => resolve({ failure: error.message }))
+    child.on('exit', (code, signalName) =>
+      resolve(signalName === null ? { code: code ?? -1 } : { signal: signalName }),
+    )
+  })
+}
+
+function endFromExitCode(code: number): SandboxEnd {
+  const signalName = [...COMMON_FATAL_SIGNALS, ...RARE_FATAL_SIGNALS].find(
+    (name) => constants.signals[name] === code - SIGNAL_EXIT_CODE_BASE,
+  )
+  return signalName === undefined ? { code } : { signal: signalName }
+}
+
+const STDERR_CHARS_MAX = 4_096
+
+/** Forwards the stream and keeps its beginning, which holds bubblewrap's message when it fails. */
+function keepHead(stream: Readable): [Readable, () => string] {
+  let head = ''
+  const passing = new Transform({
+    transform: (chunk: Buffer, _, done) => {
+      if (head.length < STDERR_CHARS_MAX) head = (head + chunk).slice(0, STDERR_CHARS_MAX)
+      done(null, chunk)
+    },
+  })
+  stream.on('error', () => passing.end()).pipe(passing)
+  return [passing, () => head]
+}
+
+// ---- the reports of bubblewrap -------------------------------------------------------------------------------------
+
+interface BwrapStatus {
+  readonly childPid?: number
+  readonly exitCode?: number
+}
+
+const STATUS_CHARS_MAX = 64 * 1024
+
+/**
+ * Reads bubblewrap's status reports: JSON lines with the host pid of the sandbox's init, and finally the exit code,
+ * which is missing when the command was never started.
+ *
+ * Calls `onStatus` with the merged status after each chunk. Resolves with the final status when the stream closes.
+ */
+function readBwrapStatus(stream: Readable, onStatus: (status: BwrapStatus) => void): Promise<BwrapStatus> {
+  return new Promise((resolve) => {
+    let text = ''
+    let status: BwrapStatus = {}
+    stream.setEncoding('utf8').on('data', (part: string) => {
+      const lines = (text + part).slice(0, STATUS_CHARS_MAX).split('\n')
+      text = lines.pop() ?? ''
+      for (const line of lines) status = { ...status, ...parseStatusLine(line) }
+      onStatus(status)
+    })
+    stream.on('error', () => {}).on('close', () => resolve(status))
+  })
+}
+
+function parseStatusLine(line: string): BwrapStatus {
+  const childPid = findNumber(line, 'child-pid')
+  const exitCode = findNumber(line, 'exit-code')
+  return { ...(childPid === undefined ? {} : { childPid }), ...(exitCode === undefined ? {} : { exitCode }) }
+}
+
+function findNumber(line: string, name: string): number | undefined {
+  const [, digits] = new RegExp(`"${name}"\\s*:\\s*(\\d+)`).exec(line) ?? []
+  return digits === undefined ? undefined : Number(digits)
 }

@@ -1,14 +1,15 @@
 /**
  * The egress proxy of one sandbox: an HTTP proxy on a Unix socket that supports only CONNECT.
  *
- * The proxy checks the name, then the address, and connects to that address. `open` allows every public address;
- * no setting allows this machine, its local network or its cloud's metadata service. Where hosts are listed, a tunnel's
- * TLS hello names its host; the rest is not inspected: an allowed host can still be used to send data out. Clients may be hostile, so waits, request sizes and the
- * number of connections are limited.
+ * The proxy checks the name, then the address, and connects to that address. `open` allows every public address; no
+ * setting allows this machine, its local network or its cloud's metadata service. Where hosts are listed, a tunnel's
+ * TLS hello names its host; the rest is not inspected: an allowed host can still be used to send data out. Clients may
+ * be hostile, so waits, request sizes and the number of connections are limited.
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
-import { type Result, yes } from '../../../core/result.ts'
+import { type RefusalKind, type Result, yes } from '../../../core/result.ts'
+import { MODEL_API_IDLE_MS_MAX } from '../../../protocol/limits.ts'
 import {
   isRemotePublicAddress,
   type MayReachAddress,
@@ -17,7 +18,7 @@ import {
   type ResolveHost,
   resolveTarget,
 } from './connect.ts'
-import { type ConnectionLog, makeConnectionLog } from './connection-log.ts'
+import { type ConnectionLog, makeConnectionLog, printableTarget } from './connection-log.ts'
 import { forwardAfterHello } from './forward-after-hello.ts'
 import { listenOn, type SocketOwner } from './listen.ts'
 import {
@@ -27,9 +28,6 @@ import {
   type NetworkRules,
   parseTarget,
 } from './policy.ts'
-import { readProxyRequest } from './proxy-request.ts'
-import { buildRefusal, ESTABLISHED, type ProxyStatus, statusForRefusal } from './replies.ts'
-import { runTunnel } from './tunnel.ts'
 
 export interface EgressProxyOptions extends NetworkRules {
   readonly socketPath: string
@@ -216,4 +214,161 @@ function abortOnClose(client: Socket): AbortSignal {
   const controller = new AbortController()
   client.once('close', () => controller.abort())
   return controller.signal
+}
+
+// ---- the tunnel ----------------------------------------------------------------------------------------------------
+
+/**
+ * As long as the model proxy waits: a model may think for minutes before its first byte, and is paid for each request.
+ */
+export const IDLE_MS_MAX = MODEL_API_IDLE_MS_MAX
+
+/**
+ * Joins two sockets: forwards bytes both ways with backpressure, and closes each half separately.
+ *
+ * An idle tunnel is closed. After a clean close of one side, its remaining bytes are still delivered as long as the
+ * other side keeps reading. When one side fails, both are destroyed at once.
+ *
+ * Resolves when both are closed. Both need an `error` listener and must be created with `allowHalfOpen`. `forward`
+ * begins to forward the bytes of the first.
+ */
+export async function runTunnel(
+  first: Socket,
+  second: Socket,
+  clock: Clock,
+  forward: (from: Socket, to: Socket) => void = (from, to) => void from.pipe(to),
+): Promise<void> {
+  const stopWatching = watchIdle([first, second], clock)
+  const ends = [awaitClose(first, second), awaitClose(second, first)]
+  forward(first, second)
+  second.pipe(first)
+  await Promise.all(ends)
+  stopWatching()
+}
+
+/** Resolves when `socket` has closed, and then closes `partner`. */
+function awaitClose(socket: Socket, partner: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const onClosed = (broken: boolean) => {
+      if (broken) partner.destroy()
+      else partner.destroySoon()
+      resolve()
+    }
+    if (socket.destroyed) onClosed(true)
+    else socket.once('close', onClosed)
+  })
+}
+
+function watchIdle(sockets: readonly Socket[], clock: Clock): () => void {
+  let movedAt = clock.monotonic()
+  const onMovement = () => {
+    movedAt = clock.monotonic()
+  }
+  const check = () => {
+    const leftMs = movedAt + IDLE_MS_MAX - clock.monotonic()
+    if (leftMs > 0) cancel = clock.after(leftMs, check)
+    else for (const socket of sockets) socket.destroy()
+  }
+  let cancel = clock.after(IDLE_MS_MAX, check)
+  for (const socket of sockets) socket.on('data', onMovement)
+  return () => cancel()
+}
+
+// ---- the request ---------------------------------------------------------------------------------------------------
+
+type ProxyRequest =
+  | { readonly is: 'connect'; readonly authority: string }
+  | { readonly is: 'bad'; readonly status: ProxyStatus; readonly why: string; readonly target: string }
+  /** The client disconnected, or closed its half, before the request was complete. */
+  | { readonly is: 'gone' }
+
+export const HEAD_BYTES_MAX = 8 * 1024
+export const HEAD_MS_MAX = 10_000
+
+const HEAD_END = '\r\n\r\n'
+const REQUEST_LINE = /^([A-Z]{1,20}) (\S+) HTTP\/1\.[01]$/
+
+/**
+ * Reads the head of a proxy request from a socket that any process in the sandbox may write to.
+ *
+ * Only `CONNECT` is accepted. The head must be complete within HEAD_MS_MAX and HEAD_BYTES_MAX. Bytes after the head
+ * stay in the socket for the tunnel. Header fields are ignored.
+ */
+function readProxyRequest(socket: Socket, clock: Clock): Promise<ProxyRequest> {
+  return new Promise((resolve) => {
+    let read = Buffer.alloc(0)
+    const settle = (request: ProxyRequest) => {
+      cancel()
+      socket.pause()
+      socket.off('data', onData).off('end', onClose).off('close', onClose)
+      resolve(request)
+    }
+    const onClose = () => settle({ is: 'gone' })
+    const onData = (bytes: Buffer) => {
+      read = Buffer.concat([read, bytes])
+      const end = read.indexOf(HEAD_END)
+      if (end < 0 ? read.length > HEAD_BYTES_MAX : end > HEAD_BYTES_MAX) return settle(tooLarge)
+      if (end < 0) return
+      settle(parseRequestHead(read.toString('latin1', 0, end)))
+      const rest = read.subarray(end + HEAD_END.length)
+      if (rest.length > 0) socket.unshift(rest)
+    }
+    const cancel = clock.after(HEAD_MS_MAX, () => settle(tooSlow))
+    socket.on('data', onData).on('end', onClose).on('close', onClose)
+  })
+}
+
+const tooLarge: ProxyRequest = badRequest(
+  '431 Request Header Fields Too Large',
+  `the head of a request may have at most ${HEAD_BYTES_MAX} bytes`,
+)
+const tooSlow: ProxyRequest = badRequest(
+  '408 Request Timeout',
+  `a request must be complete within ${HEAD_MS_MAX / 1000} s`,
+)
+
+function parseRequestHead(head: string): ProxyRequest {
+  const [line = ''] = head.split('\r\n', 1)
+  const [, method, target = ''] = REQUEST_LINE.exec(line) ?? []
+  if (method === undefined) return badRequest('400 Bad Request', 'this is not a request to a proxy')
+  if (method === 'CONNECT') return { is: 'connect', authority: target }
+  const why =
+    'this proxy supports only CONNECT; use an https:// address, or make the program tunnel http:// too'
+  return badRequest('405 Method Not Allowed', why, target)
+}
+
+function badRequest(status: ProxyStatus, why: string, target = ''): ProxyRequest {
+  return { is: 'bad', status, why, target }
+}
+
+// ---- replies -------------------------------------------------------------------------------------------------------
+
+type ProxyStatus =
+  | '400 Bad Request'
+  | '403 Forbidden'
+  | '405 Method Not Allowed'
+  | '408 Request Timeout'
+  | '431 Request Header Fields Too Large'
+  | '502 Bad Gateway'
+  | '503 Service Unavailable'
+
+/** The head of the reply to a successful CONNECT. */
+export const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
+
+/** Malformed target, forbidden target, or a target that could not be reached. */
+function statusForRefusal(kind: RefusalKind): ProxyStatus {
+  if (kind === 'invalid') return '400 Bad Request'
+  return kind === 'forbidden' ? '403 Forbidden' : '502 Bad Gateway'
+}
+
+/** A reply with one sentence for a person. */
+export function buildRefusal(status: ProxyStatus, target: string, why: string): string {
+  const body = `switchyard: cannot connect to ${printableTarget(target)}: ${why}\n`
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'content-type: text/plain',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  return `${head.join('\r\n')}\r\n\r\n${body}`
 }

@@ -10,7 +10,6 @@ import { isIPv4, isIPv6 } from 'node:net'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
 import { isPublic } from '../../../providers/http/public-addresses.ts'
-import { WildcardNames } from './wildcard-names.ts'
 
 export interface ConnectTarget {
   readonly host: string
@@ -135,4 +134,36 @@ function uselessEntry(entry: string, reason: string): Result<AllowRule> {
 function allows({ host, subdomains, ports }: AllowRule, target: ConnectTarget): boolean {
   if (!ports.includes(target.port)) return false
   return subdomains ? target.host.endsWith(`.${host}`) : target.host === host
+}
+
+// ---- names below wildcards -----------------------------------------------------------------------------------------
+
+/** Names below wildcards of `sandbox.allowedHosts` that one sandbox may reach. */
+export const WILDCARD_NAMES_MAX = 50
+
+/**
+ * Counts the names below the wildcards of a run, because whoever owns a zone reads what is asked of it.
+ *
+ * A name carries as much as a short message, and its lookup alone delivers it. So new names are logged, and few.
+ */
+class WildcardNames {
+  readonly #names = new Set<string>()
+  readonly #log: (line: string) => void
+
+  constructor(log: (line: string) => void) {
+    this.#log = log
+  }
+
+  /** `zone`: the entry without its `*.`. */
+  admit(name: string, zone: string): Result<void> {
+    if (this.#names.has(name)) return yes(undefined)
+    if (this.#names.size >= WILDCARD_NAMES_MAX)
+      return no(
+        'forbidden',
+        `this run has used ${WILDCARD_NAMES_MAX} names below wildcards; add "${name}" to sandbox.allowedHosts to allow it`,
+      )
+    this.#names.add(name)
+    this.#log(`${name} is name ${this.#names.size} of ${WILDCARD_NAMES_MAX} below wildcards, by *.${zone}`)
+    return yes(undefined)
+  }
 }

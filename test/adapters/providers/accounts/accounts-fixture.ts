@@ -1,10 +1,10 @@
 /** The accounts port over real HTTP, with the test's own environment. */
 import { afterEach, expect } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import type { Accounts } from '../../../../core/provider-ports.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { type AccountsPorts, createAccounts } from '../../../../providers/accounts/accounts.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 
@@ -19,7 +19,7 @@ export function closeAfterTest(close: () => unknown): void {
 
 export function createTestAccounts(more: Partial<AccountsPorts> = {}): Accounts {
   const http = createHttp({ clock: realClock, random: realRandom })
-  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
+  const pool = new HttpClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
   closeAfterTest(async () => {
     pool.close()
     await http.close()

@@ -1,10 +1,10 @@
 /** Whole OAuth flows against fake trackers and code hosts, with and without a helper. */
 import { describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import { startHelperServer } from '../../../../oauth-helper/server.ts'
 import { readHelperSettings } from '../../../../oauth-helper/settings.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
@@ -70,7 +70,7 @@ async function expectNoRequestDuringPause(config: ServiceConfig, linear: FakeLin
   const clock = new ManualClock()
   const http = createHttp({ clock: realClock, random: realRandom })
   closeAfterTest(() => http.close())
-  const pool = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
+  const pool = new HttpClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
   const accounts = createTestAccounts({ http, clients: pool, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })

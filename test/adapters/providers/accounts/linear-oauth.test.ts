@@ -1,7 +1,7 @@
 /** Linear's OAuth with the person's own client id: addresses, replies and refusals. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import {
   authorizeLinear,
@@ -9,7 +9,7 @@ import {
   exchangeLinear,
   refreshLinear,
 } from '../../../../providers/accounts/linear-oauth.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import type { Http, HttpReply, HttpRequest } from '../../../../providers/http/http-types.ts'
 import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
@@ -207,7 +207,7 @@ describe('against a fake Linear', () => {
     const { pair, order } = await connected(made)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
+    const pool = new HttpClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
     const client = pool.clientFor(LINEAR_RATE_LIMITS, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(client, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })

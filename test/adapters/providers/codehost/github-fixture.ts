@@ -2,9 +2,9 @@
  * Connects our drivers with the fake GitHub through the real HTTP client, on a clock that runs a hundred times as fast,
  * because GitHub wants a second between two writes.
  */
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import type { Clock } from '../../../../core/ports.ts'
-import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, type GithubOptions, startGithub } from '../../../support/github/github.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
@@ -38,7 +38,7 @@ export function fastClock(): FastClock {
 
 export interface GithubBench {
   readonly github: FakeGithub
-  readonly clients: ClosableClientPool
+  readonly clients: Pick<HttpClientPool, 'clientFor' | 'close'>
   readonly clock: FastClock
   close(): Promise<void>
 }
@@ -54,7 +54,7 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
   const http = createHttp({ clock: realClock, random: realRandom })
-  const clients = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
+  const clients = new HttpClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
   const close = async () => {
     clients.close()
     await http.close()

@@ -1,7 +1,7 @@
 /** Reduced lists of pull requests read the same as complete lists. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { PULL_LIST_PROJECTION } from '../../../../providers/codehost/github/list-projection.ts'
+import { PULL_LIST_PROJECTION } from '../../../../providers/codehost/github/lists.ts'
 import { toPullFacts } from '../../../../providers/codehost/github/records.ts'
 
 const strange = fc.jsonValue({ maxDepth: 1 })

@@ -66,7 +66,7 @@ describe('GitHub', () => {
     }
   }
 
-  test('an unchanged list costs nothing, and a write is visible at once', () =>
+  test('an unchanged list costs the one query for its checks, and a write is visible at once', () =>
     on(async (made) => {
       const { github } = made
       await github.openPulls(REMOTE, 3, SOMEBODY)
@@ -74,7 +74,7 @@ describe('GitHub', () => {
       await host.list(REMOTE, 'background')
       const before = github.counters.charged
       expect(granted(await host.list(REMOTE, 'background')).length).toBe(3)
-      expect(github.counters.charged).toBe(before)
+      expect(github.counters.charged).toBe(before + 1)
       await host.close({ remote: REMOTE, number: 2 })
       const states = granted(await host.list(REMOTE, 'person')).map(({ number, state }) => [number, state])
       expect(states).toContainEqual([2, 'closed'])
@@ -163,6 +163,34 @@ describe('GitHub', () => {
       expect(await hostOn(made, 'github_pat_fine').detail(place)).toMatchObject({
         value: { checksLookupFailed: true, checks: [{ name: 'ci', conclusion: 'failure' }] },
       })
+    }))
+
+  test('a list has the state of all checks together, and only what a token may read', () =>
+    on(async (made) => {
+      const { github } = made
+      github.addToken(ME, 'github_pat_fine')
+      await github.openPulls(REMOTE, 3, SOMEBODY)
+      const check = (number: number, conclusion: string | null) =>
+        github.addCheck(REMOTE, github.branchSha(REMOTE, `change-${number}`) ?? '', {
+          name: `build ${conclusion}`,
+          status: conclusion === null ? 'in_progress' : 'completed',
+          conclusion,
+        })
+      check(1, 'success')
+      check(2, 'success')
+      check(2, null)
+      check(3, 'failure')
+      check(3, null)
+      const statesOf = async (token?: string) =>
+        [...granted(await hostOn(made, token).list(REMOTE, 'person'))]
+          .sort((a, b) => a.number - b.number)
+          .map(({ additions = 0, checksState }) => [additions > 0, checksState])
+      expect(await statesOf()).toEqual([
+        [true, 'passed'],
+        [true, 'running'],
+        [true, 'failed'],
+      ])
+      expect(await statesOf('github_pat_fine')).toEqual(Array(3).fill([true, undefined]))
     }))
 
   test('the pull request of a deleted fork stays visible', () =>

@@ -54,10 +54,11 @@ describe('listing', () => {
       [3, 'draft'],
       [2, 'merged'],
     ])
-    expect([rounds(manual), manual.requests.length]).toEqual([1, 2])
-    expect(manual.requests.every(({ cached, urgency }) => cached === true && urgency === 'background')).toBe(
-      true,
-    )
+    expect([rounds(manual), manual.requests.length]).toEqual([1, 3])
+    const counts = manual.requests.filter(({ target }) => target === 'POST /graphql')
+    const lists = manual.requests.filter((request) => !counts.includes(request))
+    expect([counts.length, lists.every(({ cached }) => cached === true)]).toEqual([1, true])
+    expect(manual.requests.every(({ urgency }) => urgency === 'background')).toBe(true)
     for (const pull of listed.ok ? listed.value : [])
       expect(isSummary({ ...pull, ...REPO })).toMatchObject({ ok: true })
   })
@@ -68,7 +69,7 @@ describe('listing', () => {
       return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 19)
     })
     const listed = await host(manual).list(REMOTE, 'person')
-    expect([rounds(manual), manual.requests.length]).toEqual([2, 1 + 10])
+    expect([rounds(manual), manual.requests.length]).toEqual([2, 2 + 10])
     expect(listed.ok && listed.value.length).toBe(20)
   })
 
@@ -81,7 +82,7 @@ describe('listing', () => {
     const link = `<${target}>; rel="next", <${target}>; rel="last"`
     const manual = createManualGithub(() => ({ json: [pullJson()], headers: { link } }))
     expect((await host(manual).list(REMOTE, 'person')).ok).toBe(true)
-    expect(manual.requests.length).toBe(2)
+    expect(manual.requests.length).toBe(3)
   })
 
   test('page links may contain commas', async () => {
@@ -111,7 +112,7 @@ describe('listing', () => {
     const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
     const manual = createManualGithub(() => ({ json: [pullJson()], headers: { link: next } }))
     expect((await host(manual).list(REMOTE, 'person')).ok).toBe(true)
-    expect(manual.requests.length).toBe(1 + 10)
+    expect(manual.requests.length).toBe(2 + 10)
   })
 
   test('deleted accounts and forks are accepted, and invalid items are left out', async () => {
@@ -572,6 +573,15 @@ describe('merging', () => {
       json: { merge_method: 'squash', sha: SHA },
       urgency: 'person',
     })
+  })
+
+  test('is refused when the head is not the commit that the person saw', async () => {
+    const manual = createManualGithub(usualReplies({ [`PUT ${PULL}/merge`]: merged }))
+    expect(await host(manual).merge(PLACE, 'squash', '0'.repeat(40))).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringContaining('look at the pull request again') },
+    })
+    expect(manual.requests.some(({ method }) => method === 'PUT')).toBe(false)
+    expect(await host(manual).merge(PLACE, 'squash', SHA)).toMatchObject({ ok: true })
   })
 
   test('is tried once more when another merge moved the base', async () => {

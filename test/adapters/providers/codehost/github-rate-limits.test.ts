@@ -1,8 +1,7 @@
 /** Interpretation of GitHub's rate limits and refusals. */
 import { describe, expect, test } from '@jest/globals'
-import { parseGithubAddress } from '../../../../providers/codehost/github/endpoint.ts'
 import { toRefusal } from '../../../../providers/codehost/github/errors.ts'
-import { GITHUB_RATE_LIMITS } from '../../../../providers/codehost/github/rate-limits.ts'
+import { GITHUB_RATE_LIMITS, parseGithubAddress } from '../../../../providers/codehost/github/rate-limits.ts'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http-types.ts'
 

@@ -2,7 +2,7 @@
  * Separate process that uses a local code host: comments repeatedly, merges in sequence, or runs a git command that
  * never ends or waits for a signal file.
  */
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { createGitRunner } from '../../../../providers/codehost/local/git-run.ts'
 import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'
 

@@ -175,6 +175,17 @@ test('git ends with all its children on timeout and when its parent is killed', 
   await until('all of it to have ended', () => !isAlive())
 }, 60_000)
 
+test('a commit that came after the person looked is not merged', async () => {
+  const bench = await withPull()
+  const seen = granted(await bench.host.detail(place)).headSha
+  await bench.push('work', { files: { 'late.txt': 'unseen\n' } })
+  expect(await bench.host.merge(place, 'squash', seen)).toMatchObject({
+    refusal: { kind: 'conflict', message: expect.stringContaining('look at the pull request again') },
+  })
+  const now = granted(await bench.host.detail(place)).headSha
+  expect(await bench.host.merge(place, 'squash', now)).toMatchObject({ ok: true })
+})
+
 test('after a concurrent merge and close, merged commits count as merged', async () => {
   for (let waitTurns = 0; waitTurns < 4; waitTurns++) {
     const bench = await withPull()

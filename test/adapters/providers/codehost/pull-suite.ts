@@ -116,6 +116,26 @@ export function pullHostSuite(name: string, open: () => Promise<PullBench>): voi
       expect(listed[2]).toMatchObject({ title: 'Second', baseBranch: 'main', headBranch: 'two' })
     })
 
+    on(
+      'a list has the size of each pull request, since the merge base, and the number of its comments',
+      async (bench) => {
+        const number = await pullOf(bench, 'one')
+        await bench.push('one', { files: { 'a.txt': `${lines(1, 29)}x\ny\n`, 'b.txt': null } })
+        await bench.push('main', { files: { 'elsewhere.txt': 'elsewhere\n' } })
+        await bench.somebody.comment(number, 'Why?')
+        await bench.somebody.thread(number, { path: 'one.txt', line: 1 }, 'And here?')
+        const detail = await detailOf(bench, number)
+        const [listed] = await listOf(bench)
+        expect(listed).toMatchObject({ additions: 3, deletions: 2, changedFiles: 3, commentCount: 2 })
+        expect(listed).toMatchObject({
+          additions: detail.additions,
+          deletions: detail.deletions,
+          changedFiles: detail.changedFiles,
+          checksState: 'none',
+        })
+      },
+    )
+
     on('a push to its branch brings a pull request to the top', async (bench) => {
       const first = await pullOf(bench, 'one')
       const second = await pullOf(bench, 'two')

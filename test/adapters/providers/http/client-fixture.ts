@@ -1,7 +1,7 @@
 /** A client pool on a manual clock, with a service that replies when and what the test says. */
 import type { Urgency } from '../../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import type {
   RateLimitedClient,
   RateLimitRules,
@@ -62,7 +62,7 @@ export function createClientBench(more: Partial<RateLimitRules> = {}) {
         fail: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
       })
     })
-  const pool = createClientPool({ http: { send: ask }, clock, random, log })
+  const pool = new HttpClientPool({ http: { send: ask }, clock, random, log })
   const client = pool.clientFor({ ...TEST_RULES, ...more }, ORIGIN, 's3cret')
   return { clock, log, sent, pool, client, inFlight: () => inFlight }
 }

@@ -2,10 +2,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
-import { EtagCache } from '../../../../providers/http/etag-cache.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
+import { EtagCache } from '../../../../providers/http/rate-limited-client.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { createSettableClock } from '../../../support/test-resources.ts'
 import { until } from '../../../support/until.ts'
@@ -213,7 +213,7 @@ describe('over real connections', () => {
     const http = createHttp({ clock: realClock, random: realRandom })
     // Keeps the requests within the stated second, however long they take.
     const clock = createSettableClock()
-    const pool = createClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
+    const pool = new HttpClientPool({ http, clock, random: realRandom, log: createRecordingLog() })
     open.push(pool, http, server)
     const client = pool.clientFor(TEST_RULES, origin, 's3cret')
     const ask = (path: string) => client.send({ ...poll('/'), url: origin + path })

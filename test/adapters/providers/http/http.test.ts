@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import type { Http, HttpRequest } from '../../../../providers/http/http-types.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'

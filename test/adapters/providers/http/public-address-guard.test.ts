@@ -2,10 +2,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
-import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
-import { publicOnlyLookup } from '../../../../providers/http/public-address-guard.ts'
+import { publicOnlyLookup } from '../../../../providers/http/public-addresses.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { configWith, createTestAccounts, refusedAs } from '../accounts/accounts-fixture.ts'
 
@@ -88,7 +88,7 @@ test.each([
 test('the OAuth helper may be on a private network', async () => {
   const { port, asked } = await service()
   const http = createTestHttp(names('127.0.0.1'))
-  const pool = createClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
+  const pool = new HttpClientPool({ http, clock: realClock, random: realRandom, log: createRecordingLog() })
   open.unshift(() => pool.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = createTestAccounts({ http, clients: pool })

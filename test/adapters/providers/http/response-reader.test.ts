@@ -1,7 +1,7 @@
 /** Reading one response from a connection that the test controls. */
 import { expect, test } from '@jest/globals'
 import { HTTP_ANSWER_BYTES_MAX } from '../../../../protocol/limits.ts'
-import { ResponseReader } from '../../../../providers/http/response-reader.ts'
+import { ResponseReader } from '../../../../providers/http/connection-pools.ts'
 
 function fakeConnection() {
   const aborted: string[] = []

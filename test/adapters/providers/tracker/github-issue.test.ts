@@ -4,7 +4,6 @@ import fc from 'fast-check'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { parseBlockers } from '../../../../providers/tracker/github/blockers.ts'
 import {
   formatTicketId,
   listStateNames,
@@ -12,6 +11,7 @@ import {
   toGithubIssue,
   toTrackedTicket,
 } from '../../../../providers/tracker/github/issue.ts'
+import { parseBlockers } from '../../../../providers/tracker/github/tickets.ts'
 import { measureCpuMs } from '../../../support/cpu-time.ts'
 
 const isTicket = createChecker(Ticket)
@@ -45,6 +45,10 @@ function tracked(more: object, assignees: string[] = []) {
 }
 
 const labels = (...names: string[]) => ({ labels: names.map((name) => ({ id: 1, name, color: 'ededed' })) })
+
+test('a title turns no words around it', () => {
+  expect(tracked({ title: 'bad \u202egnp.exe' }).ticket.title).toBe('bad \ufffdgnp.exe')
+})
 
 describe('states', () => {
   test('the target of a move counts as a state, whatever was configured before', () => {

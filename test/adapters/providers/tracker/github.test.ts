@@ -200,6 +200,20 @@ describe('polling', () => {
     expect(JSON.stringify(refused)).not.toContain(TOKEN)
   })
 
+  test('a comment on an issue is written once', async () => {
+    const { github, tracker } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
+    const comment = (id: string) => tracker.comment?.(id, { key: 'run-1', text: 'run-1 changed nothing' })
+    expect(await comment('ada/lamps#1')).toMatchObject({ ok: true })
+    expect(await comment('ada/lamps#1')).toMatchObject({ ok: true })
+    const { issues } = github.repo(REMOTE)
+    expect([...issues.values()].flatMap(({ comments }) => comments).map(({ body }) => body)).toEqual([
+      'run-1 changed nothing',
+    ])
+    expect(await comment('ada/lamps#9')).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+    expect(await comment('other/place#1')).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+  })
+
   test('a renamed repository keeps its tickets’ ids', async () => {
     const { github, states, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })

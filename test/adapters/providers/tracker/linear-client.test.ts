@@ -3,9 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http-types.ts'
 import { LinearClient } from '../../../../providers/tracker/linear/client.ts'
-import { parseLinearEndpoint } from '../../../../providers/tracker/linear/endpoint.ts'
-import { PollRateLimiter } from '../../../../providers/tracker/linear/poll-rate-limiter.ts'
-import { LINEAR_RATE_LIMITS } from '../../../../providers/tracker/linear/rate-limits.ts'
+import { LINEAR_RATE_LIMITS, parseLinearEndpoint } from '../../../../providers/tracker/linear/rate-limits.ts'
 
 const KEY = 'lin_api_a_secret'
 
@@ -189,24 +187,4 @@ describe('addresses', () => {
   ])('a credential is never sent to %s', (apiUrl) => {
     expect(parseLinearEndpoint(apiUrl)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
-})
-
-test('the rate limiter allows a burst and a long-term rate', () => {
-  const pace = new PollRateLimiter(1_000, 3, 0)
-  const taken = [0, 0, 0, 0, 500, 1_000, 1_000, 1_999, 2_000, 60_000, 60_000, 60_000, 60_000]
-  expect(taken.map((now) => pace.tryConsume(now))).toEqual([
-    true,
-    true,
-    true,
-    false,
-    false,
-    true,
-    false,
-    false,
-    true,
-    true,
-    true,
-    true,
-    false,
-  ])
 })

@@ -1,12 +1,12 @@
 /** Fake Linear, our driver for it, and one manual clock for both. */
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
+import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import type { Http } from '../../../../providers/http/http-types.ts'
 import { createTracker } from '../../../../providers/tracker/registry.ts'
@@ -24,14 +24,19 @@ export class LinearBench {
   readonly linear: FakeLinear
   readonly log: RecordingLog = createRecordingLog()
   readonly http: Http
-  readonly clients: ClosableClientPool
+  readonly clients: HttpClientPool
   readonly tracker: Tracker
   #elapsed = 0
 
   constructor(linear: FakeLinear) {
     this.linear = linear
     this.http = createHttp({ clock: realClock, random: realRandom })
-    this.clients = createClientPool({ http: this.http, clock: realClock, random: realRandom, log: this.log })
+    this.clients = new HttpClientPool({
+      http: this.http,
+      clock: realClock,
+      random: realRandom,
+      log: this.log,
+    })
     this.tracker = this.open()
   }
 

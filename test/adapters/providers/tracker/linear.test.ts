@@ -78,9 +78,13 @@ describe('a ticket', () => {
   })
 
   test('is cut to the limits of a ticket', async () => {
-    const issue = linear.world.issue({ title: 't'.repeat(20_000), description: 'd'.repeat(200_000) })
+    const issue = linear.world.issue({
+      title: `\u202e${'t'.repeat(20_000)}`,
+      description: 'd'.repeat(200_000),
+    })
     const shown = find((await bench.listTickets()).tickets, issue)
     expect(shown?.ticket.title).toHaveLength(16 * 1024)
+    expect(shown?.ticket.title).toMatch(/^\ufffdt/)
     expect(shown?.ticket.description).toHaveLength(128 * 1024)
   })
 
@@ -562,6 +566,20 @@ describe('moving a ticket', () => {
       refusal: { kind: 'forbidden', message: expect.stringContaining('write') },
     })
   })
+})
+
+test('a comment is written once, and an unknown issue is named', async () => {
+  const issue = linear.world.issue({ title: 'x' })
+  const comment = (id: string, key: string) =>
+    bench.tracker.comment?.(id, { key, text: `${key} changed nothing` })
+  expect(await comment(issue.id, 'run-1')).toMatchObject({ ok: true })
+  expect(await comment(issue.identifier, 'run-1')).toMatchObject({ ok: true })
+  expect(await comment(issue.id, 'run-2')).toMatchObject({ ok: true })
+  expect(linear.world.comments).toMatchObject([
+    { body: 'run-1 changed nothing', issue: { id: issue.id } },
+    { body: 'run-2 changed nothing', issue: { id: issue.id } },
+  ])
+  expect(await comment('nope', 'run-1')).toMatchObject({ refusal: { kind: 'unknown' } })
 })
 
 describe('the link to the pull request', () => {

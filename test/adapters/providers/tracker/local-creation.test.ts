@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writ
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import type { NewTicket, TrackedTicket } from '../../../../core/ports.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'

@@ -17,7 +17,7 @@ import {
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import type { Clock, Tracker, TrackerListing } from '../../../../core/ports.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../../protocol/limits.ts'

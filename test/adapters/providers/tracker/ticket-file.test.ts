@@ -144,3 +144,18 @@ test('an id fits the key limit of the store and is never cut', () => {
   expect(withFields('id: "\\ud83d\\ude00"')).toMatchObject({ ticket: { id: '😀' } })
   expect(withFields('id: "\\ud83d"')).toMatch(/^ENG-1.md, line 2: must end its text/)
 })
+
+test('a title turns no words around it, and covers nothing above it', () => {
+  const title = (text: string) => read(`---\ntitle: ${text}\n---\n`)
+  expect(title(`bad \u202egnp.exe\u2067 e${'\u0301'.repeat(10_000)}!`)).toMatchObject({
+    ticket: { title: `bad \ufffdgnp.exe\ufffd e${'\u0301'.repeat(8)}!` },
+  })
+  const usual = 'שלום \u200fעולם, 👩\u200d🔧 नि और e\u0301'
+  expect(title(usual)).toMatchObject({ ticket: { title: usual } })
+})
+
+test.each(['--yes', 'ENG-1\u202e', 'ENG\u200b-1'])('no ticket is named %j', (identifier) => {
+  expect(withFields('title: t', `identifier: ${identifier}`)).toMatch(
+    /^ENG-1\.md, line 3: identifier: must not begin with a dash, .* set another identifier$/,
+  )
+})

@@ -2,7 +2,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { findLatestSession } from '../../../../worker/agents/agent-a/latest-session.ts'
+import { findLatestSession } from '../../../../worker/agents/agent-a/agent-a.ts'
 import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

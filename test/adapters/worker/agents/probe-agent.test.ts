@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { type ProbedProgram, probeAgent, probeAgents } from '../../../../worker/agents/probe-agent.ts'
+import { type ProbedProgram, probeAgent, probeAgents } from '../../../../worker/agents/locate-agent.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
 
 const AGENT: ProbedProgram = {

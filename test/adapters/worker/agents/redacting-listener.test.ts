@@ -1,7 +1,7 @@
 /** Tests of the redaction of secrets, and of parsing the end of a usage limit. */
 import { describe, expect, test } from '@jest/globals'
+import { parseResetTime } from '../../../../worker/agents/agent-b/listener.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
-import { parseResetTime } from '../../../../worker/agents/reset-time.ts'
 import { AT, taskOf } from './recorded-events.ts'
 
 const drivers = createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false })

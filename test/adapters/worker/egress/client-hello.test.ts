@@ -4,7 +4,10 @@ import { type AddressInfo, createServer } from 'node:net'
 import { connect } from 'node:tls'
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { CLIENT_HELLO_BYTES_MAX, readClientHello } from '../../../../worker/sandbox/egress/client-hello.ts'
+import {
+  CLIENT_HELLO_BYTES_MAX,
+  readClientHello,
+} from '../../../../worker/sandbox/egress/forward-after-hello.ts'
 
 /** Returns the first message of Node's own client. */
 async function helloOf(servername?: string): Promise<Buffer> {

@@ -9,16 +9,17 @@ import { mkdirSync, statSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import {
   CONNECTIONS_MAX,
   type EgressProxy,
   type EgressProxyOptions,
+  ESTABLISHED,
+  HEAD_BYTES_MAX,
+  HEAD_MS_MAX,
+  IDLE_MS_MAX,
   openEgressProxy,
 } from '../../../../worker/sandbox/egress/egress-proxy.ts'
-import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/proxy-request.ts'
-import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
-import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'

@@ -145,9 +145,9 @@ describe('entries that allow a target', () => {
   })
 
   test('a refusal says which entry to add, and where', () => {
-    const { checkTarget: mayAsk } = makeNetworkPolicy({ network: 'allowlist', allowedHosts: [] })
+    const { checkTarget } = makeNetworkPolicy({ network: 'allowlist', allowedHosts: [] })
     const cure = (host: string, port: number) => {
-      const answer = mayAsk({ host, port, isLiteral: false })
+      const answer = checkTarget({ host, port, isLiteral: false })
       return answer.ok ? '' : answer.refusal.message
     }
     expect(cure('example.org', 443)).toMatch(/sandbox\.allowedHosts; add "example\.org" /)
@@ -157,11 +157,11 @@ describe('entries that allow a target', () => {
   test.each(['127.0.0.1', '10.1.2.3', '2620:fe::fe'])(
     '%s can be added in vain, and is not proposed',
     (host) => {
-      const { checkTarget: mayAsk } = makeNetworkPolicy({
+      const { checkTarget } = makeNetworkPolicy({
         network: 'allowlist',
         allowedHosts: ['example.org'],
       })
-      expect(mayAsk({ host, port: 443, isLiteral: true })).toMatchObject({
+      expect(checkTarget({ host, port: 443, isLiteral: true })).toMatchObject({
         refusal: { kind: 'forbidden', message: expect.stringMatching(/^(?!.*add ).*by its name$/) },
       })
     },
@@ -190,22 +190,22 @@ describe('entries that allow a target', () => {
     '[2620:fe::fe]:443',
     '',
   ])('the entry %j allows nothing, and is reported', (entry) => {
-    const { uselessEntries: useless } = makeNetworkPolicy({
+    const { uselessEntries } = makeNetworkPolicy({
       network: 'allowlist',
       allowedHosts: ['example.org', entry],
     })
-    expect(useless).toEqual([
+    expect(uselessEntries).toEqual([
       expect.stringContaining(`sandbox.allowedHosts has ${JSON.stringify(entry)}, which`),
     ])
   })
 
   test('an open network needs no entries', () => {
-    const { checkTarget: mayAsk, uselessEntries: useless } = makeNetworkPolicy({
+    const { checkTarget, uselessEntries } = makeNetworkPolicy({
       network: 'open',
       allowedHosts: ['localhost'],
     })
-    expect(mayAsk({ host: 'example.org', port: 22, isLiteral: false }).ok).toBe(true)
-    expect(useless).toEqual([])
+    expect(checkTarget({ host: 'example.org', port: 22, isLiteral: false }).ok).toBe(true)
+    expect(uselessEntries).toEqual([])
   })
 
   test('a listed name allows exactly itself', () => {

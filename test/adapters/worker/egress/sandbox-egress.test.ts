@@ -12,7 +12,7 @@ import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { openEgressProxy } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import {
   EGRESS_BRIDGE,

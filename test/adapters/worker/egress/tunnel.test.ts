@@ -2,7 +2,7 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
-import { runTunnel } from '../../../../worker/sandbox/egress/tunnel.ts'
+import { runTunnel } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
-import { StepSlots } from '../../../../worker/git/step-slots.ts'
-import { stepMemoryMib } from '../../../../worker/git/work-bounds.ts'
+import { StepSlots } from '../../../../worker/git/git.ts'
+import { stepMemoryMib } from '../../../../worker/git/work/work-bounds.ts'
 import { aJob, createGitFixture, type GitFixture, git, never, refusalOf } from './git-fixture.ts'
 
 const MIB = 1024 ** 2

@@ -1,10 +1,9 @@
 /** The fixture of the git tests: real git, real sandboxes, and a folder as code host. */
-import { execFileSync } from 'node:child_process'
 import { appendFileSync, chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { AgentJob } from '../../../../protocol/frames.ts'
@@ -18,10 +17,11 @@ import type {
   SandboxRunner,
 } from '../../../../worker/git/git-ports.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
+import { sandboxUserOf } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { findSandbox } from '../../../../worker/sandbox/registry.ts'
-import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
+import { createRepository, git } from '../../../support/git.ts'
 import { writeCommit } from '../../../support/github/commit-writer.ts'
 import { branchTip } from '../../../support/github/plumbing.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
@@ -44,24 +44,7 @@ afterAll(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
-const PERSON = {
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_CONFIG_NOSYSTEM: '1',
-  // Repositories that live for a second need no process that looks whether they are to be packed.
-  GIT_CONFIG_COUNT: '1',
-  GIT_CONFIG_KEY_0: 'maintenance.auto',
-  GIT_CONFIG_VALUE_0: 'false',
-  GIT_AUTHOR_NAME: 'Ada',
-  GIT_AUTHOR_EMAIL: 'ada@example.org',
-  GIT_COMMITTER_NAME: 'Ada',
-  GIT_COMMITTER_EMAIL: 'ada@example.org',
-}
-
-/** Runs git as a person, with hooks and default settings. */
-export function git(folder: string, ...args: readonly string[]): string {
-  const env = { ...process.env, ...PERSON }
-  return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trim()
-}
+export { git }
 
 /**
  * Commits one file to a branch of the code host as a person, and returns the commit; without a file its content stays.
@@ -154,17 +137,14 @@ function repositories(): string {
   const folder = passableFolder()
   const [remote, person] = [join(folder, 'codehost/ada/lamps.git'), join(folder, 'person')]
   mkdirSync(remote, { recursive: true })
-  execFileSync('git', ['init', '-q', '--bare', '-b', 'main', remote])
-  execFileSync('git', ['init', '-q', '-b', 'main', person])
+  createRepository(person, {
+    First: {},
+    Lamps: { lamp: 'one\n', 'dir/shade': 'two\n', '.gitignore': '*.log\n' },
+  })
+  git(person, 'init', '-q', '--bare', '-b', 'main', remote)
   appendFileSync(join(remote, 'config'), '[receive]\n\tautogc = false\n')
   // A copy of the folder has the right remote.
   git(person, 'remote', 'add', 'origin', '../codehost/ada/lamps.git')
-  git(person, 'commit', '-q', '--allow-empty', '-m', 'First')
-  execFileSync('sh', ['-c', 'echo one > lamp; mkdir dir; echo two > dir/shade; echo "*.log" > .gitignore'], {
-    cwd: person,
-  })
-  git(person, 'add', '-A')
-  git(person, 'commit', '-q', '-m', 'Lamps')
   git(person, 'push', '-q', 'origin', 'main')
   template = folder
   return folder

@@ -2,13 +2,13 @@
  * A malicious repository on the other side of a local transport: nothing that it configures runs, neither in a fetch
  * nor in a push. Each planted command has a control: a person's git runs it.
  */
-import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { createGit, type Git, type GitResult } from '../../../../worker/git/git.ts'
 import { RemotePolicy } from '../../../../worker/git/remote-policy.ts'
+import { createRepository } from '../../../support/git.ts'
 import { git, got, passableFolder } from './git-fixture.ts'
 
 interface Transport {
@@ -29,15 +29,10 @@ beforeEach(() => {
   const [marks, allowed, mirror] = [join(root, 'marks'), join(root, 'git'), join(root, 'own/mirror.git')]
   const remote = join(allowed, 'lamps.git')
   for (const folder of [marks, allowed, join(root, 'own')]) mkdirSync(folder)
-  execFileSync('git', ['init', '-q', '--bare', '-b', 'main', mirror])
-  execFileSync('git', ['init', '-q', '-b', 'main', join(root, 'draft')])
   const draft = join(root, 'draft')
-  git(draft, 'commit', '-q', '--allow-empty', '-m', 'First')
-  writeFileSync(join(draft, '.gitattributes'), '* filter=x diff=x merge=x\n')
-  git(draft, 'add', '-A')
-  git(draft, 'commit', '-q', '-m', 'Second')
+  createRepository(draft, { First: {}, Second: { '.gitattributes': '* filter=x diff=x merge=x\n' } })
   git(draft, 'clone', '-q', '--bare', draft, remote)
-  git(draft, 'push', '-q', mirror, 'main')
+  git(draft, 'clone', '-q', '--bare', draft, mirror)
   const policy = new RemotePolicy({
     localRepositories: { allowedFolders: [allowed], ownFolders: [join(root, 'own')] },
   })

@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import type { Job, JobSandbox } from '../../../../protocol/frames.ts'
-import { LOCK_FILE_BYTES_MAX } from '../../../../protocol/limits.ts'
+import { LOCK_FILE_BYTES_MAX } from '../../../../worker/git/checkout/lock-files.ts'
 import { aJob, createGitFixture, type GitFixture, git, got, never } from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'

@@ -14,15 +14,11 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
+import { KeyedQueue } from '../../../../core/keyed-queue.ts'
 import { yes } from '../../../../core/result.ts'
 import { createGit, type Git, type GitCall } from '../../../../worker/git/git.ts'
-import { KeyedQueue } from '../../../../worker/git/keyed-queue.ts'
-import {
-  createMirrorCache,
-  type MirrorCache,
-  type RemoteRepository,
-} from '../../../../worker/git/mirror-cache.ts'
+import { MirrorCache, type RemoteRepository } from '../../../../worker/git/mirror/mirror-cache.ts'
 import { RemotePolicy, type RemotePolicyOptions } from '../../../../worker/git/remote-policy.ts'
 import { whileBeginning } from '../../../../worker/git/retry.ts'
 import { until } from '../../../support/until.ts'
@@ -53,7 +49,7 @@ function createCacheFixture(reaching?: RemotePolicyOptions): CacheFixture {
     },
   }
   const folder = join(root, 'repositories')
-  const cache = createMirrorCache({ folder, git: watched, clock: realClock, random: realRandom })
+  const cache = new MirrorCache({ folder, git: watched, clock: realClock, random: realRandom })
   return {
     cache,
     folder,
@@ -150,8 +146,8 @@ test('runs that are given back do not repeat a fetch that reached nothing while 
 
 test('a task that throws releases the mirror', async () => {
   const turns = new KeyedQueue()
-  await expect(turns.run('a', undefined, () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
-  expect(got(await turns.run('a', undefined, async () => yes(1)))).toBe(1)
+  await expect(turns.run('a', () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
+  expect(await turns.run('a', async () => 1)).toBe(1)
 })
 
 describe('damage by a crash or a bad disk', () => {

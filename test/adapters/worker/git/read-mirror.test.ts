@@ -3,14 +3,14 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { checkOut } from '../../../../worker/git/checkout.ts'
+import { checkOut } from '../../../../worker/git/checkout/checkout.ts'
 import { createGit, type Git, type GitCall, type GitResult } from '../../../../worker/git/git.ts'
 import { explainEnd } from '../../../../worker/git/git-errors.ts'
 import type { SandboxCommandResult } from '../../../../worker/git/git-ports.ts'
-import { createMirrorCache } from '../../../../worker/git/mirror-cache.ts'
+import { MirrorCache } from '../../../../worker/git/mirror/mirror-cache.ts'
 import { until } from '../../../support/until.ts'
 import { aJob, createGitFixture, git, got, never, type RunFixture, refusalOf } from './git-fixture.ts'
 
@@ -45,7 +45,7 @@ function createFaultyFixture() {
       return !ran.ok || ran.value.code === 0 ? ran : explainEnd(activity, ran.value).refused
     },
   }
-  const cache = createMirrorCache({
+  const cache = new MirrorCache({
     folder: join(folder, 'repositories'),
     git: faulty,
     clock: realClock,

@@ -1,32 +1,23 @@
 /** References read from git's files say what git says. */
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { readRef } from '../../../../worker/git/bare-repository.ts'
+import { readRef } from '../../../../worker/git/mirror/bare-repository.ts'
+import { commitFiles, createRepository, git } from '../../../support/git.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
-
-const git = (folder: string, ...args: string[]) =>
-  execFileSync('git', ['-C', folder, '-c', 'user.name=A', '-c', 'user.email=a@b', ...args], {
-    encoding: 'utf8',
-  }).trim()
 
 test('loose, packed and peeled references, and names that contain each other', async () => {
   const folder = tempFolder()
-  git(folder, 'init', '-q', '--initial-branch=main')
-  const commit = (message: string) => {
-    git(folder, 'commit', '-q', '--allow-empty', '-m', message)
-    return git(folder, 'rev-parse', 'HEAD')
-  }
-  const [first, second] = [commit('one'), commit('two')]
+  createRepository(folder, { First: {}, Second: {} })
+  const [first, second] = [git(folder, 'rev-parse', 'main~'), git(folder, 'rev-parse', 'main')]
   for (const branch of ['a/main', 'main2', 'ma']) git(folder, 'branch', branch, first)
   git(folder, 'tag', '-a', '-m', 'One', 'v1', first)
   git(folder, 'pack-refs', '--all')
-  const third = commit('three')
+  commitFiles(folder, 'three', {})
   git(folder, 'branch', 'loose', second)
   const repository = join(folder, '.git')
   const read = (ref: string) => readRef(repository, ref)
-  expect(await read('refs/heads/main')).toBe(third)
+  expect(await read('refs/heads/main')).toBe(git(folder, 'rev-parse', 'main'))
   expect(await read('refs/heads/loose')).toBe(second)
   for (const branch of ['a/main', 'main2', 'ma']) expect(await read(`refs/heads/${branch}`)).toBe(first)
   expect(await read('refs/tags/v1')).toBe(git(folder, 'rev-parse', 'v1'))

@@ -4,13 +4,17 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { yes } from '../../../../core/result.ts'
 import type { Http } from '../../../../providers/http/http-types.ts'
 import { createGit } from '../../../../worker/git/git.ts'
-import { guardCodeHost, guardHttp } from '../../../../worker/git/guarded-code-host.ts'
-import { RemotePolicy, type RemotePolicyOptions } from '../../../../worker/git/remote-policy.ts'
+import {
+  guardCodeHost,
+  guardHttp,
+  RemotePolicy,
+  type RemotePolicyOptions,
+} from '../../../../worker/git/remote-policy.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { closeAfterTest } from '../../../support/test-resources.ts'
 import { git, got, refusalOf } from './git-fixture.ts'

@@ -3,8 +3,8 @@ import { describe, expect, test } from '@jest/globals'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { hasFollowUpComment, postCommentOnce } from '../../../../worker/git/follow-up-comment.ts'
-import { publish } from '../../../../worker/git/publish.ts'
+import { hasFollowUpComment, postCommentOnce } from '../../../../worker/git/follow-up/follow-up.ts'
+import { publish } from '../../../../worker/git/publish/publish.ts'
 import {
   type Attempt,
   whileBeginning,

@@ -1,7 +1,7 @@
 /** Tests of the scripted agent's language: parsing and error messages. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { parsePrompt, parseScript } from '../../../../worker/inside/scripted/script.ts'
+import { parsePrompt, parseScript } from '../../../../examples/scripted-agent/program/script.ts'
 
 const read = (...lines: string[]) => parseScript(lines)
 const stepsOf = (...lines: string[]) => {

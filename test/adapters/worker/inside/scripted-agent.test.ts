@@ -106,6 +106,8 @@ describe('running a script', () => {
       errors: ['step run in line 2 went wrong: why\n(exit code 3)'],
     })
     expect(existsSync(join(folders.cwd, 'never.txt'))).toBe(false)
+    const long = await runToEnd(createAgentFolders(), ['run seq 40; exit 3'])
+    expect(long.result).toMatchObject({ errors: [expect.stringMatching(/: \(exit code 3\) .* 40 lines /)] })
   })
 
   test('files outside the working directory are not touched', async () => {

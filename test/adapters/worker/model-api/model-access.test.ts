@@ -1,8 +1,7 @@
 /** The credentials of each agent: where they are sent, in which headers, and what the agent gets instead. */
 import { describe, expect, test } from '@jest/globals'
 import type { AgentProvider } from '../../../../protocol/agents/registry.ts'
-import type { AgentCredential } from '../../../../worker/model-api/model-access.ts'
-import { openModelAccess } from '../../../../worker/model-api/open-model-access.ts'
+import { type AgentCredential, openModelAccess } from '../../../../worker/model-api/model-access.ts'
 
 const NOW = Date.parse('2026-11-23T10:00:00Z')
 

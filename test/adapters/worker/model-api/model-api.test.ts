@@ -18,18 +18,18 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
-import {
-  MODEL_API_BODY_BYTES_MAX,
-  MODEL_API_PARSED_PARTS_MAX,
-  MODEL_API_REQUESTS_MAX,
-} from '../../../../protocol/limits.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
+import { MODEL_API_BODY_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { DialedUpstream } from '../../../../worker/model-api/dialed-upstream.ts'
-import type { ModelAccess } from '../../../../worker/model-api/model-access.ts'
-import { type ModelApi, openModelApi } from '../../../../worker/model-api/model-api.ts'
+import { type ModelAccess, openModelAccess } from '../../../../worker/model-api/model-access.ts'
+import {
+  MODEL_API_REQUESTS_MAX,
+  type ModelApi,
+  openModelApi,
+} from '../../../../worker/model-api/model-api.ts'
 import type { ModelRules } from '../../../../worker/model-api/model-gate.ts'
-import { openModelAccess } from '../../../../worker/model-api/open-model-access.ts'
-import { ESTABLISHED } from '../../../../worker/sandbox/egress/replies.ts'
+import { MODEL_API_PARSED_PARTS_MAX } from '../../../../worker/model-api/request-body.ts'
+import { ESTABLISHED } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { until } from '../../../support/until.ts'
 

@@ -4,8 +4,8 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
-import { MODEL_API_BODY_BYTES_MAX, MODEL_API_HELD_BYTES_MAX } from '../../../../protocol/limits.ts'
-import { BodyReader } from '../../../../worker/model-api/request-body.ts'
+import { MODEL_API_BODY_BYTES_MAX } from '../../../../protocol/limits.ts'
+import { BodyReader, MODEL_API_HELD_BYTES_MAX } from '../../../../worker/model-api/request-body.ts'
 
 const MIB = 1024 * 1024
 let bodies = new BodyReader()

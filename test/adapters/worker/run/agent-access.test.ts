@@ -9,7 +9,7 @@ import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { AgentJob, Job, RunCredentials } from '../../../../protocol/frames.ts'
-import type { UpstreamRequest } from '../../../../worker/model-api/model-upstream.ts'
+import type { UpstreamRequest } from '../../../../worker/model-api/dialed-upstream.ts'
 import { jobOf, openTestExecutor, RUN } from '../../../support/resumed-sandbox.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

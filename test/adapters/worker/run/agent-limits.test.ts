@@ -1,7 +1,7 @@
 /** The limits of an agent: time, cost, turns, silence, and the machine's own problems. */
 import { describe, expect, test } from '@jest/globals'
 import type { JobLimits } from '../../../../protocol/frames.ts'
-import { AgentLimits } from '../../../../worker/run/agent-limits.ts'
+import { AgentLimits } from '../../../../worker/run/agent/agent-watch.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const MINUTE_MS = 60_000

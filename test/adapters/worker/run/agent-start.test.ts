@@ -2,9 +2,9 @@
 import { expect, test } from '@jest/globals'
 import type { AgentJob } from '../../../../protocol/frames.ts'
 import { createAgentDrivers } from '../../../../worker/agents/registry.ts'
-import { prepareAgent } from '../../../../worker/run/agent-start.ts'
-import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
-import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths.ts'
+import { prepareAgent } from '../../../../worker/run/agent/agent-start.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/execution/executor-dependencies.ts'
+import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/sandbox/inside-paths.ts'
 
 const NO_CREDENTIAL = { secrets: [], close: async () => {} }
 const AT = '2026-01-01T00:00:00.000Z'

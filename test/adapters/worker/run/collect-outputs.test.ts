@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
-import { collectOutputs } from '../../../../worker/run/collect-outputs.ts'
+import { collectOutputs } from '../../../../worker/run/execution/collect-outputs.ts'
 import { createSecretSearch } from '../../../../worker/secrets/secret-search.ts'
 
 let out = ''

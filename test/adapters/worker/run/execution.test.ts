@@ -1,5 +1,4 @@
 /** An execution on a failing machine: a full disk, unreadable transcripts, a crash of the worker. */
-
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,11 +13,12 @@ import type { AgentJob } from '../../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../../worker/agents/agent.ts'
 import { openExecutor } from '../../../../worker/executor.ts'
 import type { CheckedOut, GitSources } from '../../../../worker/git/git-ports.ts'
-import { RunExecution, type RunExecutionOptions } from '../../../../worker/run/execution.ts'
-import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
-import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
+import { Sandboxes } from '../../../../worker/run/disk/sandboxes.ts'
+import { RunExecution } from '../../../../worker/run/execution/execution.ts'
+import type { RunExecutionOptions } from '../../../../worker/run/execution/execution-state.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/execution/executor-dependencies.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/driver.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
-import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { confirmedClock } from '../../../support/confirmed-clock.ts'
 import { ManualClock, settlePromises } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
@@ -472,6 +472,38 @@ test('the usage of an agent whose worker died is read from its transcripts', asy
   const next = await second.recover({ leaseId: 'ls-2', runId: RUN }, {}, 1)
   expect([next.costs, next.usage, asked.length]).toEqual([undefined, undefined, 1])
   await second.close()
+})
+
+test('the sandbox of an abandoned execution stays until the daemon discards it, so its costs can be read again', async () => {
+  const clock = new ManualClock()
+  const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  const used = { id: 'u1', at: '2026-03-01T08:00:00.000Z', model: 'm', ...tokens, costUsd: 0.25 }
+  const spending: AgentDriver = {
+    ...driver,
+    readUsage: async () => [{ projectKey: '-work', sessionId: 'a-session', entries: [used] }],
+    createListener: () => ({
+      ...driver.createListener({} as Parameters<AgentDriver['createListener']>[0]),
+      onExit: () => ({ verdict: 'failed', reason: 'it was killed', events: [] }),
+    }),
+  }
+  const changes = { drivers: { agentA: spending } as unknown as ExecutorDependencies['drivers'] }
+  const first = await openExecutor(executorDependencies(changes, clock))
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as AgentExecutionRequest
+  const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
+  await execution.prepare()
+  const ended = await execution.runAgent()
+  execution.stop({ how: 'kill', reason: 'the lease is lost', leaseLost: true })
+  const { costs } = await execution.finish(ended)
+  expect(costs).toMatchObject([{ costUsd: 0.25 }])
+  await execution.whenExited()
+  expect(execution.leavesNothing).toBe(true)
+
+  const second = await openExecutor(executorDependencies(changes, clock))
+  const lost = { leaseId: 'ls-1', runId: RUN, isLeaseLost: true }
+  expect(await second.recover(lost, {}, 1)).toMatchObject({ costs })
+  await first.discard(RUN)
+  expect(existsSync(join(data, 'sandboxes', RUN))).toBe(false)
+  await Promise.all([first.close(), second.close()])
 })
 
 // ---- the sandbox of the agent --------------------------------------------------------------------------------------

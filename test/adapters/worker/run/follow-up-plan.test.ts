@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import { deriveOutcome } from '../../../../core/daemon/outcome.ts'
 import type {
   AgentOutcome,
@@ -30,8 +30,8 @@ import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
 import { createGit, type Git } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/driver.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
-import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { openTestExecutor } from '../../../support/resumed-sandbox.ts'
 import { createSkippingClock } from '../../../support/skipping-clock.ts'
 import {

@@ -4,8 +4,8 @@ import { followUpMarker } from '../../../../core/run/follow-up.ts'
 import type { JobPull } from '../../../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../../../protocol/pulls.ts'
 import type { FollowUpStart } from '../../../../worker/git/git-ports.ts'
-import { followUpBody, followUpText } from '../../../../worker/run/follow-up-comment-text.ts'
-import { buildFollowUpPrompt, openRemarks } from '../../../../worker/run/follow-up-prompt.ts'
+import { buildFollowUpPrompt, openRemarks } from '../../../../worker/run/execution/follow-up-plan.ts'
+import { followUpBody, followUpText } from '../../../../worker/run/execution/publish-work.ts'
 import { aJob } from '../git/git-fixture.ts'
 
 const SHA = 'a'.repeat(40)

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from '@jest/globals'
-import { describeShortage, diskBytes, freeSpace } from '../../../../worker/run/free-disk.ts'
+import { describeShortage, diskBytes, freeSpace } from '../../../../worker/run/disk/disk-space.ts'
 import { testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

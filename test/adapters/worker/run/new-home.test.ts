@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { agentATranscripts } from '../../../../worker/agents/agent-a/transcript.ts'
-import { renewHome } from '../../../../worker/run/new-home.ts'
+import { renewHome } from '../../../../worker/run/disk/new-home.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import {
   bootSandbox,

@@ -1,6 +1,6 @@
 /** The prompt of a new run: its parts, their order, and the words of the operator. */
 import { expect, test } from '@jest/globals'
-import { buildContinuationPrompt, buildPrompt } from '../../../../worker/run/prompt.ts'
+import { buildContinuationPrompt, buildPrompt } from '../../../../worker/run/execution/prompt.ts'
 import { aJob } from '../git/git-fixture.ts'
 
 const job = aJob()

@@ -5,7 +5,7 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
-import { realClock, realRandom } from '../../../../bin/clock.ts'
+import { realClock, realRandom } from '../../../../bin/process/clock.ts'
 import type { AgentOutcome, Execution, ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Refusal } from '../../../../core/result.ts'
 import { publishJob } from '../../../../core/run/job.ts'
@@ -284,6 +284,7 @@ test('work whose search does not come to an end stays, and is published later wi
   expect(first.outcome).toMatchObject({ ...OVERDUE, costs: [{ provider: 'agentA' }] })
   expect(git(site.g.remote, 'for-each-ref', '--format=%(refname)')).toBe('refs/heads/main')
   site.beforeGit = () => {}
+  site.finalizingMs = undefined
   const last = await execute(await site.worker(), publishJob(jobWith()), 'ls-2')
   expect(last.outcome).toMatchObject({ status: 'completed', costs: [], result: { summary: 'Mended.' } })
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended')
@@ -299,7 +300,8 @@ test('a hook that takes the time of all steps is ended, and runs again when the 
   expect(first.outcome).toMatchObject(OVERDUE)
   const again = await execute(executor, publishJob(withHook('sleep 20')), 'ls-2')
   expect(again.outcome).toMatchObject({ ...OVERDUE, costs: [] })
-  const last = await execute(executor, publishJob(withHook('echo oiled >>lamp')), 'ls-3')
+  site.finalizingMs = undefined
+  const last = await execute(await site.worker(), publishJob(withHook('echo oiled >>lamp')), 'ls-3')
   expect(last.outcome.status).toBe('completed')
   expect(git(site.g.remote, 'show', `${BRANCH}:lamp`)).toBe('mended\noiled')
 })

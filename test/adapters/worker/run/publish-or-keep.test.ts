@@ -1,18 +1,16 @@
 /** Finished work is kept where nothing is to be learnt about it: its execution was stopped, or only a comment is missing. */
-
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
-import { readWhole } from '../../../../worker/git/git-output.ts'
 import type { GitSources } from '../../../../worker/git/git-ports.ts'
-import { FinalizingTime } from '../../../../worker/run/finalizing-time.ts'
-import { publishOrKeep } from '../../../../worker/run/publish-or-keep.ts'
+import { readWhole } from '../../../../worker/git/git-process.ts'
+import { publishOrKeep } from '../../../../worker/run/execution/publish-work.ts'
+import { unpublishedWork } from '../../../../worker/run/execution/unpublished-work.ts'
+import { FinalizingTime, type PublishedWork } from '../../../../worker/run/execution/work-plan.ts'
 import type { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
-import { unpublishedWork } from '../../../../worker/run/unpublished-work.ts'
-import type { PublishedWork } from '../../../../worker/run/work-plan.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { got } from '../git/git-fixture.ts'
 

@@ -2,8 +2,13 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { SANDBOX_MEASURE_EVERY_MS, SANDBOX_MEASURE_PAUSE_MS_MIN } from '../../../../protocol/limits.ts'
-import { measureWithDu, QuotaWatch, type QuotaWatchOptions } from '../../../../worker/run/quota-watch.ts'
+import {
+  measureWithDu,
+  QuotaWatch,
+  type QuotaWatchOptions,
+  SANDBOX_MEASURE_EVERY_MS,
+  SANDBOX_MEASURE_PAUSE_MS_MIN,
+} from '../../../../worker/run/disk/disk-space.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

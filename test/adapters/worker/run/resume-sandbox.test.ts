@@ -318,8 +318,8 @@ describe('a sandbox cannot be booted', () => {
 
   test('if its agent cannot be located; a later boot still works', async () => {
     const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-    const { createAgentDrivers: agentDrivers } = await import('../../../../worker/agents/registry.ts')
-    const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
+    const { createAgentDrivers } = await import('../../../../worker/agents/registry.ts')
+    const drivers = createAgentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
     let isWell = true
     const find = () => (isWell ? drivers.agentA.locate() : Promise.reject(new Error('too many open files')))
     const there = await openTestExecutor(own, {
@@ -371,7 +371,7 @@ test('a visited sandbox counts as unpushed, even if the worker dies before the p
 test('the disk of a booted sandbox is not reclaimed', async () => {
   let now = 0
   const late = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-  const { realClock } = await import('../../../../bin/clock.ts')
+  const { realClock } = await import('../../../../bin/process/clock.ts')
   const clock = { ...realClock, now: () => realClock.now() + now }
   const there = await openTestExecutor(late, { clock, retentionClock: confirmedClock(clock) })
   await executeJob(there)

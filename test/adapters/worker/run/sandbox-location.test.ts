@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { chooseSandboxLocation } from '../../../../worker/run/sandbox-location.ts'
+import { chooseSandboxLocation } from '../../../../worker/run/disk/sandbox-location.ts'
 import { testAsRoot } from '../../../support/skips.ts'
 
 const GID = 1_900_000_000

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { yes } from '../../../../core/result.ts'
-import { SandboxNote } from '../../../../worker/run/sandbox-note.ts'
+import { SandboxNote } from '../../../../worker/run/execution/unpublished-work.ts'
 import { testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

@@ -5,19 +5,18 @@ import { tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
-import { type HeldProcess, startHeld } from '../../../../worker/run/held-process.ts'
-import { nodeInside } from '../../../../worker/run/sandbox-location.ts'
+import { type HeldProcess, startHeld } from '../../../../worker/run/agent/agent-launch.ts'
+import { nodeInside } from '../../../../worker/run/disk/sandbox-location.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/execution/executor-dependencies.ts'
 import { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
-import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
+import { machineMemoryBytes, memoryShareMib } from '../../../../worker/sandbox/cgroup.ts'
+import type { SandboxOrder } from '../../../../worker/sandbox/driver.ts'
+import { createOwnedFolder, sandboxUserOf } from '../../../../worker/sandbox/folders.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
-import { machineMemoryBytes, memoryShareMib } from '../../../../worker/sandbox/memory-share.ts'
 import { findSandbox } from '../../../../worker/sandbox/registry.ts'
-import type { SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
-import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'
 import { FIRST_SANDBOX_NUMBER } from '../../../support/sandbox.ts'
 
@@ -47,9 +46,9 @@ async function createSession(
   for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), sandboxUser)
   const printed: string[] = []
   const orders: SandboxOrder[] = []
-  const report = (told: ExecutionReport) => {
-    if (told.is === 'event' && told.event.type === 'log')
-      printed.push(`${told.event.stream}: ${told.event.text}`)
+  const report = (sent: ExecutionReport) => {
+    if (sent.is === 'event' && sent.event.type === 'log')
+      printed.push(`${sent.event.stream}: ${sent.event.text}`)
   }
   const dependencies = {
     clock: realClock,
@@ -79,7 +78,7 @@ async function createSession(
   return {
     printed,
     orders,
-    createSession: new SandboxSession({
+    session: new SandboxSession({
       dependencies,
       job: { ...job, run: { id: `run-${made}` } } as unknown as Job,
       folders,
@@ -93,7 +92,7 @@ test('Node of a home folder has a path inside that tells nothing of the machine'
   const own = join(top, 'node')
   copyFileSync('/bin/echo', own)
   chmodSync(own, 0o755)
-  const { createSession: session, printed } = await createSession({}, own)
+  const { session, printed } = await createSession({}, own)
   await session.runScript('echo "$PATH"; "$SWITCHYARD_NODE" works; env')
   expect(printed.join('\n')).toContain(':/opt/switchyard-node:')
   expect(printed.join('\n')).toMatch(/\bworks$/m)
@@ -103,7 +102,7 @@ test('Node of a home folder has a path inside that tells nothing of the machine'
 
 test('processes and memory are limited as the job says', async () => {
   const limits = { maxProcesses: 99, memoryMib: 300 }
-  const { createSession: session, orders } = await createSession({
+  const { session, orders } = await createSession({
     sandbox: { network: 'none', allowedHosts: [], exposeCodehostToken: false, ...limits },
   })
   await session.runScript('true')
@@ -112,7 +111,7 @@ test('processes and memory are limited as the job says', async () => {
 })
 
 test('a sandbox without a limit has the share of the machine that the worker allows', async () => {
-  const { createSession: session, orders } = await createSession()
+  const { session, orders } = await createSession()
   await session.runScript('true')
   expect(orders).toEqual([expect.objectContaining({ memoryMib: DEFAULT_MIB })])
   await session.close()
@@ -135,21 +134,21 @@ describe("a repository's script", () => {
     ['nothing to read', 'cat; echo end', 0, ['stdout: end']],
     ['escapes', "printf '\\033[31mred\\033[0m\\n'", 0, ['stdout: red']],
   ])('%s', async (_, script, code, lines) => {
-    const { createSession: session, printed } = await createSession()
+    const { session, printed } = await createSession()
     expect(await session.runScript(script)).toMatchObject({ code })
     expect(printed.sort()).toEqual(lines)
     await session.close()
   })
 
   test('its background processes are killed and not waited for', async () => {
-    const { createSession: session, printed } = await createSession()
+    const { session, printed } = await createSession()
     expect(await session.runScript('sleep 600 & echo done')).toMatchObject({ code: 0 })
     expect(printed).toEqual(['stdout: done'])
     await session.close()
   })
 
   test('is ended by a stop, and none starts after it', async () => {
-    const { createSession: session } = await createSession()
+    const { session } = await createSession()
     const ended = session.runScript('sleep 600')
     session.stop()
     expect(await ended).not.toMatchObject({ code: 0 })
@@ -165,7 +164,7 @@ describe('a command on hold', () => {
   const wrapCommand = (line: readonly string[]) => ['/bin/sh', '-c', 'echo ready; exec "$@"', 'sh', ...line]
 
   test('begins after its network, with the input that is its own', async () => {
-    const { createSession: session } = await createSession({}, process.execPath, wrapCommand)
+    const { session } = await createSession({}, process.execPath, wrapCommand)
     const held = startHeld(session, { command, stdin: 'first\nsecond\n', withEgress: true })
     if (held === undefined) throw new Error('the session was stopped')
     await isSandboxReady(held)
@@ -184,7 +183,7 @@ describe('a command on hold', () => {
   test.each(['discarding', 'stopping the session'])(
     'never begins after %s, and leaves nothing',
     async (how) => {
-      const { createSession: session } = await createSession({}, process.execPath, wrapCommand)
+      const { session } = await createSession({}, process.execPath, wrapCommand)
       const held = startHeld(session, { command, withEgress: true })
       if (held === undefined) throw new Error('the session was stopped')
       await isSandboxReady(held)

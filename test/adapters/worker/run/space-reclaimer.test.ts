@@ -1,5 +1,4 @@
 /** A worker whose disk is full discards retained sandboxes before it refuses a dispatch, but none in vain. */
-
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -7,9 +6,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { DISPATCH_RECLAIM_MS_MAX } from '../../../../protocol/limits.ts'
-import { openExecutor } from '../../../../worker/executor.ts'
-import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
+import { DISPATCH_RECLAIM_MS_MAX, openExecutor } from '../../../../worker/executor.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/execution/executor-dependencies.ts'
 import { confirmedClock } from '../../../support/confirmed-clock.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { createRecordingLog } from '../../../support/recording-log.ts'

@@ -4,8 +4,8 @@ import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../../../protocol/limits.ts'
 import { encodeExit, encodeFrame, PtyFrameReader } from '../../../../worker/inside/terminal/frames.ts'
-import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
-import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
+import { SandboxTerminal } from '../../../../worker/run/resume/terminal-session.ts'
+import type { SandboxEnd } from '../../../../worker/sandbox/driver.ts'
 
 const nextTick = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -106,11 +106,11 @@ test('mounts are read-only unless marked writable, and the egress socket is one 
 
 test('the filter follows the argument list, and the status descriptor follows the last file', () => {
   const files = [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] as const
-  const { inputs: fed, statusFd } = buildSandboxArguments({ files, reportsStatus: true }, 'x64')
-  expect(Buffer.isBuffer(fed[1])).toBe(true)
-  expect(fed[0]).toContain('--seccomp\x004\0')
-  expect(statusFd).toBe(3 + fed.length)
-  expect(fed[0]).toContain(`--json-status-fd\0${statusFd}\0`)
+  const { inputs, statusFd } = buildSandboxArguments({ files, reportsStatus: true }, 'x64')
+  expect(Buffer.isBuffer(inputs[1])).toBe(true)
+  expect(inputs[0]).toContain('--seccomp\x004\0')
+  expect(statusFd).toBe(3 + inputs.length)
+  expect(inputs[0]).toContain(`--json-status-fd\0${statusFd}\0`)
   expect(buildSandboxArguments({}).statusFd).toBeUndefined()
 })
 
@@ -127,20 +127,20 @@ test('the command line shows only the descriptor of the argument list', () => {
 })
 
 test('the list comes first, then each file, on the descriptor that the list names', () => {
-  const { inputs: fed } = buildSandboxArguments({
+  const { inputs } = buildSandboxArguments({
     files: [{ path: '/run/cred/token', mode: '0400', text: 'secret' }],
   })
-  const words = String(fed[0]).split('\0')
+  const words = String(inputs[0]).split('\0')
   const at = words.indexOf('/run/cred/token')
   expect(words.slice(at - 4, at + 1)).toEqual([
     '--perms',
     '0400',
     '--ro-bind-data',
-    String(3 + fed.length - 1),
+    String(3 + inputs.length - 1),
     '/run/cred/token',
   ])
-  expect(fed.at(-1)).toBe('secret')
-  expect(fed[0]).not.toContain('secret')
+  expect(inputs.at(-1)).toBe('secret')
+  expect(inputs[0]).not.toContain('secret')
 })
 
 test('an interactive sandbox keeps its terminal; an agent gets a new session', () => {

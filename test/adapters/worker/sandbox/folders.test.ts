@@ -11,15 +11,17 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { createOwnedFolder, findFolderProblem, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import {
+  createOwnedFolder,
+  findFolderProblem,
   findFreeNumber,
   isSandboxUid,
+  removeFolderTree,
   SANDBOX_GID,
   SANDBOX_UID_BASE,
   SANDBOX_USERS_MAX,
   sandboxUserOf,
-} from '../../../../worker/sandbox/sandbox-users.ts'
+} from '../../../../worker/sandbox/folders.ts'
 import { createSandboxSetup, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
 import { isRoot, testAsRoot } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'

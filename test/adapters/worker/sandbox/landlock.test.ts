@@ -4,8 +4,7 @@ import { chmodSync, chownSync, mkdirSync, openSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { buildSandboxArguments } from '../../../../worker/sandbox/bwrap/arguments.ts'
-import { landlockedCommand } from '../../../../worker/sandbox/bwrap/landlock.ts'
-import { outerCommand } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
+import { landlockedCommand, outerCommand } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 import { createSandboxSetup, landlockProblem, ORDINARY_UID, run, sh } from '../../../support/sandbox.ts'
 import { describeIf, isRoot, testIf } from '../../../support/skips.ts'
 

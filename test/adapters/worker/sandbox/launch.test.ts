@@ -14,9 +14,9 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
-import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
+import type { SandboxEnd } from '../../../../worker/sandbox/driver.ts'
 import {
   createSandboxSetup,
   folder,

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from '@jest/globals'
-import { realClock } from '../../../../bin/clock.ts'
+import { realClock } from '../../../../bin/process/clock.ts'
 import { makeLauncher } from '../../../../worker/sandbox/bwrap/launch.ts'
 import {
   createSandboxSetup,

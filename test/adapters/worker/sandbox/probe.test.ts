@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { buildSandboxArguments } from '../../../../worker/sandbox/bwrap/arguments.ts'
-import { findLandlockProblem } from '../../../../worker/sandbox/bwrap/landlock.ts'
 import { probeSandbox } from '../../../../worker/sandbox/bwrap/probe.ts'
-import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
-import { escapeTestCommand, findEscapes, NAMESPACES } from '../../../../worker/sandbox/escape-test.ts'
+import { findLandlockProblem, REQUIRED_PROGRAMS } from '../../../../worker/sandbox/bwrap/wrapper-commands.ts'
 import {
   type CommandOutcome,
+  escapeTestCommand,
+  findEscapes,
   type LocalMachine,
+  NAMESPACES,
   type ProbeCommand,
   thisMachine,
 } from '../../../../worker/sandbox/local-machine.ts'

@@ -1,9 +1,14 @@
 /** Tests of the system call filter: every number on both architectures, run by a BPF interpreter. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { assemble, ifEqual, label, returnValue } from '../../../../worker/sandbox/bwrap/seccomp/bpf.ts'
 import * as calls from '../../../../worker/sandbox/bwrap/seccomp/calls.ts'
-import { buildSeccompFilter } from '../../../../worker/sandbox/bwrap/seccomp/filter.ts'
+import {
+  assemble,
+  buildSeccompFilter,
+  ifEqual,
+  label,
+  returnValue,
+} from '../../../../worker/sandbox/bwrap/seccomp/filter.ts'
 import { runFilter } from '../../../support/bpf-machine.ts'
 import { readKernelCalls, verdictOf } from '../../../support/kernel-calls.ts'
 

@@ -4,7 +4,7 @@ import type { IBufferCell, Terminal } from '@xterm/headless'
 import * as fc from 'fast-check'
 import { createXterm } from '../../../../worker/terminal/hardened-xterm.ts'
 import { makeScreen } from '../../../../worker/terminal/headless-screen.ts'
-import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-scrolled.ts'
+import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-overpainted.ts'
 import { measureAsyncCpuMs } from '../../../support/cpu-time.ts'
 
 const size = { cols: 20, rows: 6 }

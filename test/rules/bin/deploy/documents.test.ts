@@ -6,9 +6,9 @@ import {
   type Deployment,
   RECIPES,
   type Recipe,
-} from '../../../../bin/deploy/deployment.ts'
-import { formatKubernetes, kubernetesDocuments } from '../../../../bin/deploy/documents.ts'
-import type { YamlMap } from '../../../../bin/deploy/yaml.ts'
+} from '../../../../bin/cli/deploy/deployment.ts'
+import { formatKubernetes, kubernetesDocuments } from '../../../../bin/cli/deploy/documents.ts'
+import type { YamlMap } from '../../../../bin/cli/deploy/yaml.ts'
 import { schemaProblems } from '../../../support/kubernetes-schemas.ts'
 
 /** The version of the package, which the build puts into the default image. */

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { formatYaml, formatYamlDocuments, type YamlMap } from '../../../../bin/deploy/yaml.ts'
+import { formatYaml, formatYamlDocuments, type YamlMap } from '../../../../bin/cli/deploy/yaml.ts'
 
 interface YamlReader {
   safeLoad(text: string): unknown

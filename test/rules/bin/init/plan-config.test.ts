@@ -1,7 +1,7 @@
 /** The configuration that `switchyard init` plans from its answers, and the repository of a checkout. */
 import { describe, expect, test } from '@jest/globals'
-import { parseGithubAddress } from '../../../../bin/init/origin-repository.ts'
-import { findAmbiguousRepos, type InitAnswers, planConfig } from '../../../../bin/init/plan-config.ts'
+import { parseGithubAddress } from '../../../../bin/cli/init/find-tools.ts'
+import { findAmbiguousRepos, type InitAnswers, planConfig } from '../../../../bin/cli/init/plan-config.ts'
 import { decideChange } from '../../../../core/settings/change.ts'
 import { readConfig } from '../../../../core/settings/read.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'

@@ -1,6 +1,7 @@
 /** Money, tokens and sizes as people see them. */
 import { expect, test } from '@jest/globals'
-import { formatBytes, formatCost, formatTokens, type ShownCost } from '../../../../bin/output/amounts.ts'
+import { formatCost, formatTokens, type ShownCost } from '../../../../bin/output/amounts.ts'
+import { formatBytes } from '../../../../protocol/format-bytes.ts'
 
 const tokens: ShownCost = {
   inputTokens: 200_000,
@@ -23,7 +24,7 @@ test.each<[Partial<ShownCost>, string]>([
 })
 
 test('unknown amounts are no zeros', () => {
-  expect([formatCost(undefined), formatTokens(undefined), formatBytes(undefined)]).toEqual(['-', '-', '-'])
+  expect([formatCost(undefined), formatTokens(undefined)]).toEqual(['-', '-'])
 })
 
 test.each([

@@ -1,7 +1,7 @@
 /** The glyphs of terminals and locales. */
 import { expect, test } from '@jest/globals'
 import { createColors } from '../../../../bin/output/colors.ts'
-import { createGlyphs, type GlyphName, glyphColor } from '../../../../bin/output/glyphs.ts'
+import { createGlyphs, type GlyphName, glyphColor } from '../../../../bin/output/styled-stream.ts'
 
 test.each<[NodeJS.ProcessEnv, NodeJS.Platform, string, string]>([
   [{ LANG: 'en_US.UTF-8' }, 'linux', '▸', '…'],

@@ -1,7 +1,6 @@
 /** Streams and formats of what a command prints. */
 import { describe, expect, test } from '@jest/globals'
-import { formatError } from '../../../../bin/output/format-error.ts'
-import { Output, type OutputOptions, type RecordList } from '../../../../bin/output/output.ts'
+import { formatError, Output, type OutputOptions, type RecordList } from '../../../../bin/output/output.ts'
 import { MemoryStream } from '../../../support/memory-stream.ts'
 
 function outputOn({ terminal, ...more }: Partial<OutputOptions> & { readonly terminal?: number } = {}) {

@@ -1,6 +1,6 @@
 /** The digits of ids that people see. */
 import { expect, test } from '@jest/globals'
-import { RUN_DIGITS, shortenIds, shortId, WORKER_DIGITS } from '../../../../bin/output/short-ids.ts'
+import { RUN_DIGITS, shortenIds, shortId, WORKER_DIGITS } from '../../../../bin/output/short-names.ts'
 
 const RUN = 'run-01a20393fd407b3c9e01a4d8f2c60b17'
 const SAME_MILLISECOND = 'run-01a20393fd407b3c9e01a4d8f2c60b18'

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals'
-import { shortenHome } from '../../../../bin/output/short-paths.ts'
+import { shortenHome } from '../../../../bin/output/short-names.ts'
 
 test.each([
   ['/home/ann/.local/share/switchyard', '/home/ann', '~/.local/share/switchyard'],

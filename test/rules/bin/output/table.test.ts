@@ -1,7 +1,7 @@
 /** Tables on terminals of each width, and as values for other programs. */
 import { describe, expect, test } from '@jest/globals'
 import { createColors } from '../../../../bin/output/colors.ts'
-import { createGlyphs, type GlyphName } from '../../../../bin/output/glyphs.ts'
+import { createGlyphs, type GlyphName } from '../../../../bin/output/styled-stream.ts'
 import { drawTable, formatTabSeparated, type TableColumn } from '../../../../bin/output/table.ts'
 
 interface Row {

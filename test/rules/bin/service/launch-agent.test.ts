@@ -4,8 +4,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { dataDirOfLaunchAgent, formatLaunchAgent } from '../../../../bin/service/launch-agent.ts'
-import { createLaunchd } from '../../../../bin/service/launchd.ts'
+import {
+  createLaunchd,
+  dataDirOfLaunchAgent,
+  formatLaunchAgent,
+} from '../../../../bin/cli/service/launchd.ts'
 import { testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 

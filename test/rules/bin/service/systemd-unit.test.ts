@@ -4,15 +4,12 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { ServiceProgram } from '../../../../bin/service/service-program.ts'
-import { dataDirOfUnit, formatUnit } from '../../../../bin/service/systemd-unit.ts'
-import { quoteUnitWord } from '../../../../core/service/systemd-unit.ts'
-import {
-  CLOSE_STORE_MS_MAX,
-  RESCUE_MS_MIN,
-  SERVICE_STOP_SECONDS_MAX,
-  STOP_MS_MAX,
-} from '../../../../protocol/limits.ts'
+import { STOP_MS_MAX } from '../../../../actors/root/root.module.ts'
+import type { ServiceProgram } from '../../../../bin/cli/service/machine.ts'
+import { dataDirOfUnit, formatUnit } from '../../../../bin/cli/service/systemd.ts'
+import { RESCUE_MS_MIN } from '../../../../bin/process/store-exit-code.ts'
+import { CLOSE_STORE_MS_MAX } from '../../../../bin/programs/serve/serve.ts'
+import { quoteUnitWord, SERVICE_STOP_SECONDS_MAX } from '../../../../core/service/systemd-unit.ts'
 import { readUnitWords } from '../../../support/read-unit.ts'
 import { testIf } from '../../../support/skips.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'

@@ -1,7 +1,7 @@
 /** The records of the board, its rows, and the selection among them. */
 import { describe, expect, test } from '@jest/globals'
-import { createBoard, keepSelection, moveSelection, selectableRows } from '../../../../bin/top/board.ts'
-import { logLinesOf, newestLineOf } from '../../../../bin/top/board-events.ts'
+import { createBoard, keepSelection, moveSelection, selectableRows } from '../../../../bin/cli/top/board.ts'
+import { logLinesOf, newestLineOf } from '../../../../bin/cli/top/board-records.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { boardOf, NOW, PRESENT, runId, sampleRecords, sampleRun, sampleRuns } from './sample-board.ts'
 

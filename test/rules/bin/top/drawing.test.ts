@@ -1,10 +1,9 @@
 /** Frames, changed lines and keys of the board, without a terminal. */
 import { describe, expect, test } from '@jest/globals'
+import { FrameTimer, readKeys } from '../../../../bin/cli/top/board-terminal.ts'
+import type { BoardLine } from '../../../../bin/cli/top/line.ts'
+import { BoardScreen } from '../../../../bin/cli/top/line.ts'
 import { createColors } from '../../../../bin/output/colors.ts'
-import { BoardScreen } from '../../../../bin/top/board-screen.ts'
-import { FrameTimer } from '../../../../bin/top/frame-timer.ts'
-import type { BoardLine } from '../../../../bin/top/line.ts'
-import { readKeys } from '../../../../bin/top/read-keys.ts'
 import { createSettableClock } from '../../../support/test-resources.ts'
 
 describe('the screen', () => {

@@ -1,10 +1,10 @@
 /** The board of `switchyard top` in terminals of all sizes. */
 import { describe, expect, test } from '@jest/globals'
+import { logLinesOf } from '../../../../bin/cli/top/board-records.ts'
+import { layoutBoard } from '../../../../bin/cli/top/layout.ts'
+import { paintLine } from '../../../../bin/cli/top/line.ts'
 import { createColors } from '../../../../bin/output/colors.ts'
 import { columnsOf } from '../../../../bin/output/text-width.ts'
-import { logLinesOf } from '../../../../bin/top/board-events.ts'
-import { layoutBoard } from '../../../../bin/top/layout.ts'
-import { paintLine } from '../../../../bin/top/line.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import {
   boardOf,

@@ -1,11 +1,11 @@
 /** The board of the examples: four active runs, three that wait, two that have ended, four workers. */
 
+import { type Board, createBoard } from '../../../../bin/cli/top/board.ts'
+import { BoardRecords } from '../../../../bin/cli/top/board-records.ts'
+import { type BoardView, layoutBoard } from '../../../../bin/cli/top/layout.ts'
+import { textOf } from '../../../../bin/cli/top/line.ts'
 import { StyledStream } from '../../../../bin/output/styled-stream.ts'
 import { lastMidnight, type Present } from '../../../../bin/output/times.ts'
-import { type Board, createBoard } from '../../../../bin/top/board.ts'
-import { BoardRecords } from '../../../../bin/top/board-records.ts'
-import { type BoardView, layoutBoard } from '../../../../bin/top/layout.ts'
-import { textOf } from '../../../../bin/top/line.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import type { CostTotals } from '../../../../protocol/cost.ts'
 import type { Run, RunEvent } from '../../../../protocol/run.ts'

@@ -42,11 +42,15 @@ function lastState(line: string): string {
 }
 
 const withoutControls = (line: string): string =>
-  line
-    .replace(SEQUENCE, (sequence) => (COLOR.test(sequence) ? sequence : ''))
-    .replace(LONE_ESCAPE, '')
-    .replace(CONTROLS, '')
-    .replace(DIRECTION, '\ufffd')
+  showTurningMarks(
+    line
+      .replace(SEQUENCE, (sequence) => (COLOR.test(sequence) ? sequence : ''))
+      .replace(LONE_ESCAPE, '')
+      .replace(CONTROLS, ''),
+  )
+
+/** Every mark that turns text becomes a sign that is seen; the other places of the text stay. */
+export const showTurningMarks = (text: string): string => text.replace(DIRECTION, '\ufffd')
 
 /** The letters of a cleaned line, which are searched, compared and copied. */
 export const plainText = (line: string): string => (line.includes(ESCAPE) ? line.replace(SEQUENCE, '') : line)

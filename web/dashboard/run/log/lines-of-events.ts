@@ -2,13 +2,20 @@
  * Turns the events of a run into lines. A tool's outcome comes in a later event, and belongs to the line of its call.
  */
 import { readAgentMessage } from '../../../../client/agent-messages.ts'
-import type { IndexRange } from '../../../../client/run-log-ports.ts'
+import type { IndexRange } from '../../../../client/run-log.ts'
+import { formatBytes } from '../../../../protocol/format-bytes.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
-import { countOf, formatMoney, formatSize } from '../../../text/amounts.ts'
+import { countOf, formatMoney } from '../../../text/amounts.ts'
 import { cleanLine, plainText, splitLines } from './clean-text.ts'
-import { isErrorLine, isErrorOfTool } from './error-lines.ts'
 import type { LineKind, NewLine } from './log-lines.ts'
-import { changesOfCall, type ToolOutcome, wordsOfCall, wordsOfOutcome } from './tool-words.ts'
+import {
+  changesOfCall,
+  isErrorLine,
+  isErrorOfTool,
+  type ToolOutcome,
+  wordsOfCall,
+  wordsOfOutcome,
+} from './tool-words.ts'
 
 /** The parts of a tool's line stand in its text with a character between them that no cleaned line contains. */
 export const TOOL_SEPARATOR = '\u0001'
@@ -77,7 +84,7 @@ export class EventReader {
         ]
       }
       case 'artifact':
-        return [line(event, 'system', `Artifact ${event.name}, ${formatSize(event.size)}`)]
+        return [line(event, 'system', `Artifact ${event.name}, ${formatBytes(event.size)}`)]
       case 'cost':
         return [line(event, 'system', `Cost of ${event.entry.label}: ${formatMoney(event.entry)}`)]
       case 'limit':

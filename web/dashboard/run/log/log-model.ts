@@ -5,7 +5,7 @@
  * Rows are kept as numbers beside the lines. New lines add rows at the end; all rows are made again only after a change
  * of filter or folding, or when lines come in front.
  */
-import type { IndexRange } from '../../../../client/run-log-ports.ts'
+import type { IndexRange } from '../../../../client/run-log.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { EventReader, isEnd } from './lines-of-events.ts'
 import { type LineKind, LogLines, type NewLine } from './log-lines.ts'

@@ -3,31 +3,34 @@
  * to them. Filter and search stand in the query of the address, chosen lines in its fragment.
  */
 import { useSignal } from '@preact/signals'
-import { useEffect, useId, useMemo } from 'preact/hooks'
+import { useEffect, useId, useMemo, useRef } from 'preact/hooks'
 import { readEvents } from '../../../../client/run-events.ts'
+import { useActs } from '../../../elements/acts.ts'
 import { Button } from '../../../elements/button.tsx'
+import { Segments } from '../../../elements/field.tsx'
+import { Glyph, Icon } from '../../../elements/glyph.tsx'
 import { Skeleton } from '../../../elements/placeholder.tsx'
-import { address, addressText, navigate } from '../../../router.ts'
+import { showOutcome } from '../../../elements/toasts.ts'
+import { address, addressText, changeQuery, navigate } from '../../../router.ts'
 import { countOf, formatCount } from '../../../text/amounts.ts'
 import { connection } from '../../state/host.ts'
 import { live, watchRun } from '../../state/live.ts'
 import { plainText } from './clean-text.ts'
-import { formatLines, lineNumber, parseLines } from './line-address.ts'
-import { LogBar } from './log-bar.tsx'
-import { useLogKeys } from './log-keys.ts'
-import { LOG_FILTERS } from './log-model.ts'
+import { LOG_FILTERS, type LogFilter } from './log-model.ts'
 import { LogRows } from './log-rows.tsx'
-import { LogView } from './log-view.ts'
+import { formatLines, LogView, lineNumber, parseLines } from './log-view.ts'
 
 export interface LogPanelProps {
   readonly runId: string
   /** Whether the run goes on: its last phase grows. */
   readonly isRunning?: boolean
+  /** The page says this error already, so the end of the run does not repeat it. */
+  readonly knownError?: string | undefined
 }
 
 const ADDRESS_MS = 300
 
-export function LogPanel({ runId, isRunning = false }: LogPanelProps) {
+export function LogPanel({ runId, isRunning = false, knownError }: LogPanelProps) {
   const view = useMemo(() => openView(runId), [runId])
   useEffect(() => () => view.close(), [view])
   const searchId = useId()
@@ -47,7 +50,7 @@ export function LogPanel({ runId, isRunning = false }: LogPanelProps) {
         </p>
       )}
       <OlderLines view={view} />
-      {isRead ? <LogRows view={view} isRunning={isRunning} /> : <Skeleton rows={8} />}
+      {isRead ? <LogRows view={view} isRunning={isRunning} knownError={knownError} /> : <Skeleton rows={8} />}
       <LogFoot view={view} isRunning={isRunning} />
       <span class="visually-hidden" aria-live="polite">
         {announced.value}
@@ -134,5 +137,171 @@ function LogFoot({ view, isRunning }: { readonly view: LogView; readonly isRunni
         {isRunning ? (live.value.state === 'live' ? 'Live' : 'Reconnecting') : 'Complete'}
       </span>
     </footer>
+  )
+}
+
+// ---- keys ----------------------------------------------------------------------------------------------------------
+
+/** @param announce is read out by a screen reader */
+function useLogKeys(view: LogView, searchId: string, announce: (text: string) => void): void {
+  const group = 'Log'
+  const stepError = (step: 1 | -1): void => {
+    if (!view.stepError(step)) showOutcome(step === 1 ? 'No error follows.' : 'No error comes before.')
+  }
+  useActs([
+    {
+      id: 'log-search',
+      title: 'Search the log',
+      group,
+      keys: '/',
+      act: () => document.getElementById(searchId)?.focus(),
+    },
+    { id: 'log-next-line', title: 'Next line', group, keys: 'j', act: () => view.stepLine(1) },
+    { id: 'log-previous-line', title: 'Previous line', group, keys: 'k', act: () => view.stepLine(-1) },
+    { id: 'log-next-error', title: 'Next error', group, keys: 'e', act: () => stepError(1) },
+    { id: 'log-previous-error', title: 'Previous error', group, keys: 'Shift e', act: () => stepError(-1) },
+    {
+      id: 'log-follow',
+      title: 'Follow the end of the log',
+      group,
+      keys: 'Shift g',
+      act: () => view.follow(),
+    },
+    { id: 'log-fold', title: 'Fold repeated lines', group, keys: 'z', act: () => view.toggleFolding() },
+    { id: 'log-wrap', title: 'Wrap long lines', group, keys: 'w', act: () => toggleWrapping(view) },
+    {
+      id: 'log-read-last',
+      title: 'Read the last line',
+      group,
+      keys: 'Shift l',
+      act: () => {
+        const { lines, rowCount } = view.model
+        announce(rowCount === 0 ? 'The log is empty.' : lines.text(view.model.lineOf(rowCount - 1)))
+      },
+    },
+    {
+      id: 'log-copy',
+      title: 'Copy the chosen lines',
+      group,
+      unavailable: view.chosen.value === undefined ? 'Choose lines by their numbers first.' : undefined,
+      act: async () => {
+        await navigator.clipboard.writeText(view.chosenText())
+        showOutcome('The lines are copied.')
+      },
+    },
+  ])
+}
+
+// ---- the bar -------------------------------------------------------------------------------------------------------
+
+const FILTERS: readonly (readonly [LogFilter, string])[] = [
+  ['all', 'All'],
+  ['agent', 'Agent'],
+  ['output', 'Output'],
+  ['system', 'System'],
+]
+
+interface LogBarProps {
+  readonly view: LogView
+  readonly searchId: string
+  /** A log that does not grow is not followed. */
+  readonly isRunning: boolean
+}
+
+/** The bar above the log: search, filter, first error, repeats, wrapping, following. */
+function LogBar({ view, searchId, isRunning }: LogBarProps) {
+  void view.version.value
+  const { model } = view
+  return (
+    <div class="log-bar">
+      <SearchField view={view} id={searchId} />
+      <Segments
+        label="Lines to show"
+        value={model.filter}
+        options={FILTERS}
+        choose={(filter) => changeQuery({ show: filter === 'all' ? undefined : filter })}
+      />
+      {(model.errorCount > 0 || view.state.value.older > 0) && (
+        <Button kind="plain-quiet" act={() => showFirstError(view)}>
+          <Glyph name="failed" /> First error
+        </Button>
+      )}
+      <span class="log-toggles">
+        <Button kind="plain-quiet" pressed={view.isWrapping.value} act={() => toggleWrapping(view)}>
+          Wrap
+        </Button>
+        <Button kind="plain-quiet" pressed={model.isFolding} act={() => view.toggleFolding()}>
+          Fold repeats
+        </Button>
+        {isRunning && (
+          <Button pressed={view.isFollowing.value} act={() => toggleFollowing(view)}>
+            Following
+          </Button>
+        )}
+      </span>
+    </div>
+  )
+}
+
+async function showFirstError(view: LogView): Promise<void> {
+  if (!(await view.showFirstError())) showOutcome('No line of the log is an error.')
+}
+
+function toggleWrapping(view: LogView): void {
+  view.isWrapping.value = !view.isWrapping.value
+}
+
+function toggleFollowing(view: LogView): void {
+  if (view.isFollowing.value) view.isFollowing.value = false
+  else view.follow()
+}
+
+function SearchField({ view, id }: { readonly view: LogView; readonly id: string }) {
+  const field = useRef<HTMLInputElement>(null)
+  void view.version.value
+  void view.finder.version.value
+  const search = view.finder.search.value
+  const found = search?.matches.length ?? 0
+
+  function onKeyDown(event: KeyboardEvent): void {
+    if (event.key === 'Escape') {
+      view.finder.setQuery('')
+      changeQuery({ find: undefined })
+      field.current?.blur()
+    } else if (event.key === 'Enter') view.finder.step(event.shiftKey ? -1 : 1)
+    else return
+    event.preventDefault()
+  }
+
+  function onInput(query: string): void {
+    view.finder.setQuery(query)
+    changeQuery({ find: query })
+  }
+
+  return (
+    <span class="log-search">
+      <Icon name="search" />
+      <input
+        id={id}
+        ref={field}
+        type="search"
+        aria-label="Search the log"
+        placeholder={`Search ${countOf(view.model.lines.count, 'line')}`}
+        value={search?.query ?? ''}
+        onInput={(event) => onInput(event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      {search === undefined ? (
+        <kbd>/</kbd>
+      ) : (
+        <span class="faint log-found" role="status">
+          {found === 0
+            ? search.isDone
+              ? 'no match'
+              : 'searching'
+            : `${formatCount(view.finder.position.value + 1)} of ${formatCount(found)}`}
+        </span>
+      )}
+    </span>
   )
 }

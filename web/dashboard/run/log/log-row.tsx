@@ -4,11 +4,11 @@ import { formatCount } from '../../../text/amounts.ts'
 import { formatClock, formatDuration, formatFullTime } from '../../../text/times.ts'
 import { hasColors, plainText } from './clean-text.ts'
 import { type ColoredSpan, coloredSpans, legibleColor } from './colored-text.ts'
-import { lineNumber } from './line-address.ts'
 import { TOOL_SEPARATOR } from './lines-of-events.ts'
+import type { LogSearch, MatchRange } from './log-finder.ts'
 import type { LineKind } from './log-lines.ts'
-import type { LogSearch, MatchRange } from './log-search.ts'
 import type { LogView } from './log-view.ts'
+import { lineNumber } from './log-view.ts'
 import type { ToolOutcome } from './tool-words.ts'
 
 const MARKS: Readonly<Partial<Record<LineKind, readonly [sign: string, meaning: string]>>> = {
@@ -45,10 +45,10 @@ export interface LogRowProps {
 export function LogRow({ view, drawn, choose }: LogRowProps) {
   const { model } = view
   const { lines } = model
-  const { row, repeats, end } = drawn
+  const { row, repeats } = drawn
   const id = model.lineOf(row)
   const kind = lines.kind(id)
-  if (kind === 'phase') return <PhaseRow view={view} id={id} end={end} />
+  if (kind === 'phase') return <PhaseRow view={view} id={id} drawn={drawn} />
   const search = view.finder.search.value
   if (kind === 'gap')
     return (
@@ -91,7 +91,8 @@ export function LogRow({ view, drawn, choose }: LogRowProps) {
         )}
         {repeats > 1 && (
           <button type="button" class="log-repeats" title="Show each line" onClick={() => view.unfold(row)}>
-            × {formatCount(repeats)} until {formatClock(model.repeatedUntil(row))}
+            × {formatCount(repeats)}
+            <span class="log-until"> until {formatClock(model.repeatedUntil(row))}</span>
           </button>
         )}
       </span>
@@ -99,17 +100,15 @@ export function LogRow({ view, drawn, choose }: LogRowProps) {
   )
 }
 
-function PhaseRow({
-  view,
-  id,
-  end,
-}: {
+interface PhaseRowProps {
   readonly view: LogView
   readonly id: number
-  readonly end: number | undefined
-}) {
+  readonly drawn: Pick<DrawnRow, 'text' | 'end'>
+}
+
+function PhaseRow({ view, id, drawn: { text, end } }: PhaseRowProps) {
   const { lines } = view.model
-  const [words = '', reason] = lines.text(id).split(TOOL_SEPARATOR)
+  const [words = '', reason] = text.split(TOOL_SEPARATOR)
   return (
     <div class={`log-phase${lines.isError(id) ? ' error' : ''}`} role="cell">
       <strong>

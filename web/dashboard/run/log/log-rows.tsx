@@ -1,16 +1,17 @@
 /** The rows of the log that are in view, in an element that scrolls. */
 import { signal } from '@preact/signals'
-import type { VNode } from 'preact'
+import type { RefObject, VNode } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { Button } from '../../../elements/button.tsx'
 import { now } from '../../../elements/moments.tsx'
 import { PlacedRow } from '../../../elements/placed-row.tsx'
-import { useVirtualList } from '../../../elements/virtual-list.ts'
+import { useVirtualList, type VirtualList } from '../../../elements/virtual-list.ts'
 import { countOf } from '../../../text/amounts.ts'
-import { extendLines } from './line-address.ts'
+import { TOOL_SEPARATOR } from './lines-of-events.ts'
 import type { LogModel } from './log-model.ts'
 import { type DrawnRow, LogRow } from './log-row.tsx'
 import type { LogView } from './log-view.ts'
+import { extendLines } from './log-view.ts'
 
 const LINE_HEIGHT = 20
 const PHASE_HEIGHT = 32
@@ -22,7 +23,13 @@ const FIRST_WIDTH = 900
 /** Older lines are read when this few rows are above the view. */
 const OLDER_ROWS = 40
 
-export function LogRows({ view, isRunning }: { readonly view: LogView; readonly isRunning: boolean }) {
+export interface LogRowsProps {
+  readonly view: LogView
+  readonly isRunning: boolean
+  readonly knownError?: string | undefined
+}
+
+export function LogRows({ view, isRunning, knownError }: LogRowsProps) {
   void view.finder.version.value
   const { model } = view
   const isWrapping = view.isWrapping.value
@@ -39,18 +46,7 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
     heightOf: (row) => heightOf(view, row, width),
     isFromEnd: true,
   })
-  const toEnd = (): void => {
-    const { current } = scroller
-    if (current !== null) current.scrollTop = current.scrollHeight
-  }
-  view.scroller = {
-    toRow: (row) => list.scrollTo(row, 'center'),
-    toEnd,
-    firstRow: () => list.items.find(({ end }) => end > (scroller.current?.scrollTop ?? 0))?.index ?? 0,
-  }
-  useLayoutEffect(() => {
-    if (view.isFollowing.value) toEnd()
-  })
+  useLogScroller(view, list, scroller)
   useEffect(() => list.measureAgain(), [isWrapping])
   // An address may have named lines before there were rows to scroll.
   useEffect(() => {
@@ -62,16 +58,18 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
     lastTop.current = top
     if (top < OLDER_ROWS * LINE_HEIGHT && !view.isFollowing.value) void view.loadOlder()
   }
-  const choose = useCallback(
-    (id: number, isRange: boolean): void => {
-      const { lines } = model
-      const point = { event: lines.event(id), part: lines.part(id) }
-      view.isFollowing.value = false
-      view.chosen.value = isRange ? extendLines(view.chosen.value, point) : { from: point, to: point }
-    },
-    [view],
-  )
+  const choose = useCallback((id: number, isRange: boolean) => chooseLine(view, id, isRange), [view])
   if (isPrinting.value) return <PrintedRows view={view} choose={choose} />
+  const draw = (item: VirtualList['items'][number]): VNode => {
+    const measure = isWrapping || isMeasured(view, item.index) ? list.measure : undefined
+    const drawn = { ...drawnRow(view, item.index, isRunning, knownError), top: item.start, measure }
+    const id = model.lineOf(item.index)
+    return rows.draw(id, drawn, () => (
+      <PlacedRow key={id} class="log-row" index={drawn.row} top={drawn.top} measure={measure}>
+        <LogRow view={view} drawn={drawn} choose={choose} />
+      </PlacedRow>
+    ))
+  }
   return (
     <div
       class="log-view"
@@ -89,40 +87,77 @@ export function LogRows({ view, isRunning }: { readonly view: LogView; readonly 
         tabIndex={0}
       >
         <div ref={list.space} class="log-space" role="rowgroup">
-          {list.items.map((item) => {
-            const id = model.lineOf(item.index)
-            const end = model.endOfPhase(id)
-            const isOpen = isRunning && end === undefined && model.isOpenPhase(id)
-            const drawn: DrawnRow = {
-              row: item.index,
-              top: item.start,
-              text: model.lines.text(id),
-              repeats: model.repeats(item.index),
-              ...outcomeOf(model, id),
-              end: isOpen ? now.value : end,
-              measure: isWrapping || isMeasured(view, item.index) ? list.measure : undefined,
-            }
-            return rows.draw(id, drawn, () => (
-              <PlacedRow key={id} class="log-row" index={drawn.row} top={drawn.top} measure={drawn.measure}>
-                <LogRow view={view} drawn={drawn} choose={choose} />
-              </PlacedRow>
-            ))
-          })}
+          {list.items.map(draw)}
         </div>
       </div>
-      {model.rowCount === 0 && <p class="log-empty quiet">{emptyWords(view)}</p>}
-      {view.unseen.value > 0 && (
-        <span class="log-unseen">
-          <Button act={() => view.follow()}>{countOf(view.unseen.value, 'new line')}</Button>
-        </span>
-      )}
+      <BesideRows view={view} />
     </div>
   )
+}
+
+function chooseLine(view: LogView, id: number, isRange: boolean): void {
+  const { lines } = view.model
+  const point = { event: lines.event(id), part: lines.part(id) }
+  view.isFollowing.value = false
+  view.chosen.value = isRange ? extendLines(view.chosen.value, point) : { from: point, to: point }
+}
+
+/** Lets the view scroll the rows, and keeps the end in view while it is followed. */
+function useLogScroller(view: LogView, list: VirtualList, scroller: RefObject<HTMLDivElement | null>): void {
+  const toEnd = (): void => {
+    const { current } = scroller
+    if (current !== null) current.scrollTop = current.scrollHeight
+  }
+  view.scroller = {
+    toRow: (row) => list.scrollTo(row, 'center'),
+    toEnd,
+    firstRow: () => list.items.find(({ end }) => end > (scroller.current?.scrollTop ?? 0))?.index ?? 0,
+  }
+  useLayoutEffect(() => {
+    if (view.isFollowing.value) toEnd()
+  })
+}
+
+/** The words in place of rows, and the count of new lines below the view. */
+const BesideRows = ({ view }: { readonly view: LogView }) => (
+  <>
+    {view.model.rowCount === 0 && <p class="log-empty quiet">{emptyWords(view)}</p>}
+    {view.unseen.value > 0 && (
+      <span class="log-unseen">
+        <Button act={() => view.follow()}>{countOf(view.unseen.value, 'new line')}</Button>
+      </span>
+    )}
+  </>
+)
+
+function drawnRow(
+  { model }: LogView,
+  row: number,
+  isRunning: boolean,
+  knownError: string | undefined,
+): Omit<DrawnRow, 'top' | 'measure'> {
+  const id = model.lineOf(row)
+  const end = model.endOfPhase(id)
+  const isOpenPhase = isRunning && end === undefined && model.isOpenPhase(id)
+  return {
+    row,
+    text: textOf(model, id, knownError),
+    repeats: model.repeats(row),
+    ...outcomeOf(model, id),
+    end: isOpenPhase ? now.value : end,
+  }
 }
 
 function outcomeOf(model: LogModel, id: number): Pick<DrawnRow, 'outcome' | 'isOpen'> {
   const outcome = model.outcomeOf(id)
   return { outcome, isOpen: outcome?.output !== undefined && model.isOpen(outcome.output) }
+}
+
+/** Without the reason of an end that stands above the log. */
+function textOf({ lines }: LogModel, id: number, knownError: string | undefined): string {
+  const text = lines.text(id)
+  const isKnown = lines.kind(id) === 'phase' && text.endsWith(`${TOOL_SEPARATOR}${knownError}`)
+  return isKnown ? text.slice(0, text.indexOf(TOOL_SEPARATOR)) : text
 }
 
 const emptyWords = (view: LogView): string =>
@@ -185,15 +220,7 @@ function PrintedRows({ view, choose }: PrintedRowsProps) {
     <div class="log-printed" role="table" aria-label="Lines">
       {Array.from({ length: count }, (_, at) => model.rowCount - count + at).map((row) => {
         const id = model.lineOf(row)
-        const drawn = {
-          row,
-          top: 0,
-          text: model.lines.text(id),
-          repeats: model.repeats(row),
-          ...outcomeOf(model, id),
-          end: model.endOfPhase(id),
-          measure: undefined,
-        }
+        const drawn = { ...drawnRow(view, row, false, undefined), top: 0, measure: undefined }
         return (
           <div key={id} role="row">
             <LogRow view={view} drawn={drawn} choose={choose} />
