@@ -58,7 +58,11 @@ export class EndedLeases implements CommitParticipant {
   }
 
   /** @param share the lease's part of its run's costs, if the run knows the lease */
-  recordEnd({ id, runId, workerId, end }: LeaseContext, now: number, share?: LeaseShare): void {
+  recordEnd(
+    { id, runId, workerId, end }: Pick<LeaseContext, 'id' | 'runId' | 'workerId' | 'end'>,
+    now: number,
+    share?: LeaseShare,
+  ): void {
     const how = end ?? 'lost'
     const known = share === undefined || how !== 'completed' ? share : { ...share, entries: [] }
     const ended: EndedLease = {

@@ -5,6 +5,9 @@
  * settled, and is written in one commit with the run. A worker that reports costs does not claim the lease, so a
  * lease that is still live ends first. The acknowledgement follows the commit. A copy of the worker's data directory may
  * have reported an earlier reading of the same execution, so a later report that is higher takes its place.
+ *
+ * A lease whose record was gone after a restart ends when its run gives it up. Until then its worker keeps the costs,
+ * because an acknowledgement would be the last word about them.
  */
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import { sumUsd } from '../../core/run/usage.ts'
@@ -12,19 +15,26 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
+import { leaseShareOf, type RunContext } from '../runs/run.machine.ts'
+import type { StateChange } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { EndedLease, EndedLeases } from './ended-leases.ts'
 import type { LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
-export interface LeaseSettlementsPorts extends Pick<HostContext, 'instant' | 'log' | 'system'> {
+export interface LeaseSettlementsPorts extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'system'> {
   readonly endedLeases: EndedLeases
   readonly leaseShares: LeaseShares
   readonly acknowledge: (workerId: string, leaseId: string) => void
 }
 
+/** Stands where only the lost record of a lease said which worker had it. */
+const UNKNOWN_WORKER = ''
+
 export class LeaseSettlements {
   readonly #ports: LeaseSettlementsPorts
+  /** Leases that their runs still have though their records are gone. */
+  readonly #gone = new Set<string>()
 
   constructor(ports: LeaseSettlementsPorts) {
     this.#ports = ports
@@ -35,6 +45,23 @@ export class LeaseSettlements {
     if (worker.leases.has(leaseId)) return true
     const ended = this.#ports.endedLeases.find(leaseId)
     return ended !== undefined && this.#isOwed(worker, leaseId, ended)
+  }
+
+  /** Called after a restart that found no record of a run's lease. */
+  expectEnd(leaseId: string): void {
+    this.#gone.add(leaseId)
+  }
+
+  /** Records the end of a lease without a record in the commit in which its run gives it up. */
+  onRunChanged({ key, before, after, over }: StateChange): void {
+    const context = before?.context as RunContext | undefined
+    const leaseId = context?.lease ?? null
+    if (context === undefined || leaseId === null || !this.#gone.has(leaseId)) return
+    if (!over && (after.context as RunContext).lease === leaseId) return
+    this.#gone.delete(leaseId)
+    const { endedLeases, clock } = this.#ports
+    const lease = { id: leaseId, runId: key, workerId: UNKNOWN_WORKER, end: 'lost' } as const
+    endedLeases.recordEnd(lease, clock.now(), leaseShareOf(context))
   }
 
   receive(worker: EnrolledWorker, { leaseId, costs }: WorkerFrameOf<'lease-costs'>): void {
@@ -69,18 +96,21 @@ export class LeaseSettlements {
   #acknowledgeStored({ id }: EnrolledWorker, leaseId: string, ended: EndedLease | undefined): void {
     const { acknowledge, endedLeases, log } = this.#ports
     if (!endedLeases.isStored(leaseId)) return
-    if (ended?.workerId !== id)
+    if (ended === undefined || !mayBeOf(id, ended))
       log.warn({ worker: id, lease: leaseId }, 'ignored the costs of a lease that this worker never had')
     acknowledge(id, leaseId)
   }
 
-  /** The lease or its end may be a damaged one: its worker keeps the costs, which nobody else knows. */
+  /** The lease or its end may be damaged or gone: its worker keeps the costs, which nobody else knows. */
   #isUnsure(leaseId: string): boolean {
     const { system, endedLeases } = this.#ports
-    return system.hasDamaged(LEASE) || endedLeases.isUnreadable(leaseId)
+    return this.#gone.has(leaseId) || system.hasDamaged(LEASE) || endedLeases.isUnreadable(leaseId)
   }
 
-  #isOwed({ id }: EnrolledWorker, leaseId: string, { workerId, how }: EndedLease): boolean {
-    return workerId === id && how !== 'completed' && !this.#ports.endedLeases.isSettled(leaseId)
+  #isOwed({ id }: EnrolledWorker, leaseId: string, ended: EndedLease): boolean {
+    return mayBeOf(id, ended) && ended.how !== 'completed' && !this.#ports.endedLeases.isSettled(leaseId)
   }
 }
+
+const mayBeOf = (id: string, { workerId }: EndedLease): boolean =>
+  workerId === id || workerId === UNKNOWN_WORKER

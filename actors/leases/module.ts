@@ -56,6 +56,7 @@ export const endedLeasesModule = defineHostModule({
     return {
       view: { endedLeases, settlements },
       participants: [endedLeases],
+      onStateChange: { [RUN]: (change) => settlements.onRunChanged(change) },
       start: prune,
       stop: () => cancelPrune(),
     }
@@ -122,7 +123,7 @@ export const leasesModule = defineHostModule({
       participants: [frameReceiver],
       onStateChange: { [LEASE]: (change) => manager.onLeaseChanged(change) },
       onTimer: { lease: (key, name) => manager.onTimer(key, name) },
-      onRestored: () => reconcileAfterRestart({ ...context, workers: registry, runs }),
+      onRestored: () => reconcileAfterRestart({ ...context, workers: registry, runs, settlements }),
       reportGauges(meters) {
         meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
         manager.reportCounts(meters)
@@ -142,6 +143,7 @@ interface RestartReconciliationPorts
   extends Pick<HostContext, 'store' | 'system' | 'clock' | 'timeouts' | 'instant'> {
   readonly workers: WorkerRegistry
   readonly runs: RunManager
+  readonly settlements: LeaseSettlements
 }
 
 /**
@@ -167,13 +169,14 @@ function settleLeases({ system, workers, runs }: RestartReconciliationPorts): vo
 
 /** The worker may still execute the run, for as long as a lease lives that it was promised before the restart. */
 function reportLostLeases(ports: RestartReconciliationPorts): void {
-  const { clock, system, workers, runs, instant } = ports
+  const { clock, system, workers, runs, settlements, instant } = ports
   const timeouts = ports.timeouts()
   const waitMs = restoredLeaseDeadline(0, leaseTermMs(timeouts), timeouts)
   const reason = 'the lease was gone after a restart'
   for (const id of [...system.keys(RUN)]) {
     const leaseId = contextOf(system, id)?.lease ?? null
     if (leaseId === null || workers.lease(leaseId) !== undefined) continue
+    settlements.expectEnd(leaseId)
     clock.after(waitMs, () => {
       // The run may have been cancelled meanwhile, and begun anew.
       if (contextOf(system, id)?.lease === leaseId)

@@ -250,10 +250,7 @@ test('however many leases end, none is kept for much longer than a week', async 
   }
   for (let at = 0; at < 3_500; at++) {
     const id = `ls-${at.toString(16).padStart(12, '0')}`
-    ended.recordEnd(
-      { id, runId: 'r', workerId: 'w', termMs: 1, grantedAt: '', end: 'completed', why: null },
-      at,
-    )
+    ended.recordEnd({ id, runId: 'r', workerId: 'w', end: 'completed' }, at)
   }
   await commit()
   ended.prune()

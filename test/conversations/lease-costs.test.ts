@@ -63,6 +63,29 @@ test('costs that are reported again, on the same and on another host process, co
   expect(await costEvents(host, runId)).toEqual(['run $1'])
 })
 
+test.each(['its run waits the term out', 'its run is cancelled'] as const)(
+  'the costs of a lease whose record a restart did not find are counted once %s',
+  async (end) => {
+    const host = await startHost()
+    const { worker, connection, work, runId } = await acceptRun(host)
+    await connection.send(work.patch({ costs: [cost(1)] }))
+    void host.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
+    await host.settle()
+    await host.crash()
+    const back = await reconnect(host, worker)
+    await back.send(spent(work, cost(5)))
+    expect(back.hasReceived('lease-costs-ack')).toBe(false)
+    expect(costsOf(host, runId)).toEqual(['run $1'])
+    if (end === 'its run is cancelled') await host.succeeded(host.hostApi.cancelRun(runId))
+    else await host.advanceWithHeartbeats(240, [back])
+    await host.crash()
+    const later = await reconnect(host, worker)
+    await later.send(spent(work, cost(5)), spent(work, cost(5)))
+    expect(later.hasReceived('lease-costs-ack')).toBe(true)
+    expect(costsOf(host, runId)).toEqual(['run $5'])
+  },
+)
+
 test('costs are acknowledged once they are on disk, however often they are reported', async () => {
   const host = await startHost()
   const { connection, work, runId } = await beginAgain(host)

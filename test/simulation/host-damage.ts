@@ -1,8 +1,8 @@
 /**
  * Damages rows of the host's disk while no host has it open, and remembers them for the laws.
  *
- * A row is garbled as the real store would have sealed it, and the real checksum must refuse it. The record of a run may
- * also be lost: indexes name it. A page that is torn holds neighbours, so some of them are damaged at once.
+ * A row is garbled as the real store would have sealed it, and the real checksum must refuse it. Those of a run
+ * and of a lease may also be lost: indexes name the one, its run names the other. A page that is torn holds neighbours, so some of them are damaged at once.
  */
 import { isSealed, RowSeal } from '../../store/lmdb/file-sums.ts'
 import { keyValueKey } from '../../store/lmdb/key-values.ts'
@@ -17,7 +17,7 @@ export const isHostDamaging = (seed: number): boolean => seed % DAMAGING_OF === 
 const ROWS_MAX = 3
 /** A page may hold rows of two collections. */
 const SECOND_SHARE = 0.3
-const LOST_SHARE = 0.2
+const LOST_SHARES: Readonly<Record<string, number>> = { run: 0.2, lease: 0.2 }
 const SHORT_SHARE = 0.3
 
 const KINDS: ReadonlySet<string> = new Set(['run', 'lease', 'worker'])
@@ -49,7 +49,8 @@ export function damageHost(disk: SimDisk, random: Random): DamagedHostRow[] {
     const all = [...(rowsOf(disk, collection) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))
     const from = random.below(all.length)
     return all.slice(from, from + 1 + random.below(ROWS_MAX)).map(([key, { text }]): DamagedHostRow => {
-      if (collection === 'run' && random.chance(LOST_SHARE)) return { collection, key, how: 'lost' }
+      const lostShare = LOST_SHARES[collection]
+      if (lostShare !== undefined && random.chance(lostShare)) return { collection, key, how: 'lost' }
       garble(collection, key, text, random)
       return { collection, key, how: 'garbled' }
     })
