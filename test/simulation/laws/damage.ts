@@ -161,7 +161,9 @@ const unreadLeaseGoesOn: Law = {
           if (change.is !== 'key-value' || change.collection !== 'ended-lease' || change.row === null)
             continue
           const { how, runId, workerId } = { how: '', runId: '', workerId: '', ...change.row.value }
-          const isJudged = view.hostDamage.has('mark', change.key) && !isDamagedRun(view, runId)
+          // A lease whose record is gone too has waited its whole term.
+          const isGone = view.hostDamage.has('lease', change.key)
+          const isJudged = view.hostDamage.has('mark', change.key) && !isGone && !isDamagedRun(view, runId)
           if (isJudged && how === 'lost' && !seen.has(workerId))
             fail(`${change.key} is lost, and ${workerId} may still execute ${runId}`)
         }

@@ -166,7 +166,9 @@ const expiryHasOneOutcome: Law = {
           if (queuedTimes > 1) fail(`run ${runId} was queued ${queuedTimes} times for one lost lease`)
           const adopted = run.status === 'completed' && run.prUrl !== undefined
           const waits = run.status === 'queued' && view.leasesOf(runId).length <= 1
-          const cancelled = run.status === 'cancelled' && unwanted.has(runId)
+          // A run without the record of its lease is also cancelled at once when its ticket leaves.
+          const isUnwanted = unwanted.has(runId) || view.hostDamage.has('lease', change.key)
+          const cancelled = run.status === 'cancelled' && isUnwanted
           if (!adopted && !waits && !cancelled && run.status !== 'failed')
             fail(`run ${runId} is ${run.status} after its lease was ${how}`, { lease: change.key })
           if (adopted && queuedTimes > 0) fail(`run ${runId} was queued and adopted`)
