@@ -306,6 +306,8 @@ const runningIsClaimed: Law = {
 /** Faults that change a lease without its worker, so that the worker seems to deny it. */
 const FORGING_FAULTS = new Set(['second socket', 'foreign claim'])
 
+const DAMAGED = ['lease', 'mark'] as const
+
 const interruptedIsReported: Law = {
   number: 'D5',
   sentence: 'a worker claims interrupted runs after its restart and reports them as interrupted',
@@ -344,8 +346,9 @@ const interruptedIsReported: Law = {
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           const known = interrupted.get(change.key)
           if (how !== 'lost' || known === undefined || view.hasHostileLink) continue
-          // No claim helps a lease whose run or watermark is damaged.
-          if (isDamagedRun(view, runId) || view.hostDamage.has('mark', change.key)) continue
+          // No claim helps a lease that is damaged, or whose run or watermark is.
+          if (isDamagedRun(view, runId) || DAMAGED.some((kind) => view.hostDamage.has(kind, change.key)))
+            continue
           if (forged.has(known.worker) || messages.isReleased(known.worker, change.key)) continue
           if (isStillOnDisk(view, known.worker, change.key))
             fail(`${change.key} was interrupted and not claimed`)
