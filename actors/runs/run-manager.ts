@@ -19,6 +19,7 @@ import {
   revertFollowUp,
   updatePullState,
 } from '../../core/run/run-transitions.ts'
+import { endsWithTicket, ticketLeftReason } from '../../core/tickets/run-progress.ts'
 import type { PullState, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
@@ -149,17 +150,14 @@ export class RunManager {
     if (leaseId !== undefined) this.send(runId, { type: 'cancel enforced', leaseId, at: request.at })
   }
 
-  /** Cancels the run of a ticket that is no longer eligible, as `whenTicketLeaves` says. Follow-ups continue. */
-  onTicketLeft({ id, identifier, state }: Ticket): void {
-    const runId = this.#active.get(id)
-    const context = runId === undefined ? undefined : this.#contextOf(runId)
-    if (runId === undefined || context === undefined || context.job !== 'run') return
-    // The work is done, and the run waits for the code host only.
-    if (context.adoption !== null) return
-    const isBegun = context.run.status !== 'queued' || context.publishing !== null
-    if (isBegun && this.#ports.config().tracker.whenTicketLeaves === 'finish') return
-    const reason = `${identifier} was taken out of the eligible tickets (it is in ${state})`
-    this.cancel(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
+  /** Cancels the run of a ticket that is no longer eligible, unless the run may finish without it. */
+  onTicketLeft(ticket: Ticket): void {
+    const { config, instant } = this.#ports
+    const runId = this.activeRunOf(ticket.id) ?? ''
+    const context = this.#contextOf(runId)
+    if (context === undefined || !endsWithTicket(context, config().tracker)) return
+    const reason = ticketLeftReason(ticket)
+    this.cancel(runId, { type: 'cancel requested', at: instant(), reason, kept: true })
   }
 
   /** Records the state of a run's pull request, whether the run is active or finished. */

@@ -1,6 +1,7 @@
 /**
  * Decides where a run's ticket goes (when work starts, when there is something to review, when it is merged, and when
- * the run leaves nothing behind), and whether a ticket becomes a run by itself.
+ * the run leaves nothing behind), whether a run ends because its ticket has left, and whether a ticket becomes a run by
+ * itself.
  *
  * A run *holds* its ticket from the queue to its end if there is a state from which or into which it may be released.
  * The hold remembers the state from which the run took the ticket, and ends as soon as somebody else moves the ticket; a
@@ -118,6 +119,30 @@ export const unchangedRunComment = (runId: string): string =>
 
 const isIn = ({ state }: TicketObservation, name: string | undefined): boolean =>
   name !== undefined && isSameName(name, state)
+
+// ---- whether a run ends because its ticket has left ----------------------------------------------------------------
+
+interface RunOfTicket {
+  readonly run: Pick<Run, 'status'>
+  readonly job: 'run' | 'follow-up'
+  /** Set while its work is done and the code host has yet to confirm the pull request. */
+  readonly adoption: object | null
+  /** Set while its finished work waits to be published. */
+  readonly publishing: object | null
+}
+
+/** Whether a run is cancelled when its ticket is taken out of the eligible ones. */
+export function endsWithTicket(
+  { run, job, adoption, publishing }: RunOfTicket,
+  { whenTicketLeaves }: Pick<ServiceConfig['tracker'], 'whenTicketLeaves'>,
+): boolean {
+  if (job !== 'run' || adoption !== null) return false
+  const isBegun = run.status !== 'queued' || publishing !== null
+  return !isBegun || whenTicketLeaves === 'stop'
+}
+
+export const ticketLeftReason = ({ identifier, state }: Ticket): string =>
+  `${identifier} was taken out of the eligible tickets (it is in ${state})`
 
 // ---- whether a ticket becomes a run by itself --------------------------------------------------------------------
 

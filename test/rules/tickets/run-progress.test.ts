@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import {
   endHold,
+  endsWithTicket,
   holdsTickets,
   holdTicket,
   nextTicketStep,
@@ -138,3 +139,19 @@ test.each<[string, Partial<TicketObservation>, ReturnType<typeof rememberedMove>
 ])('the move %s follows from what is remembered of the ticket', (_, more, move) => {
   expect(rememberedMove(seen(more), states)).toEqual(move)
 })
+
+test.each([
+  ['waits in the queue', {}, 'stop', 'stop'],
+  ['is with a worker', { run: { ...run, status: 'running' } }, 'finish', 'stop'],
+  ['waits to be published', { publishing: {} }, 'finish', 'stop'],
+  ['waits for the code host only', { adoption: {} }, 'finish', 'finish'],
+  ['is a follow-up', { job: 'follow-up' }, 'finish', 'finish'],
+] as const)(
+  'when its ticket leaves, a run that %s ends as whenTicketLeaves says: %#',
+  (_, more, finish, stop) => {
+    const waiting = { run, job: 'run', adoption: null, publishing: null } as const
+    const outcome = (whenTicketLeaves: 'finish' | 'stop') =>
+      endsWithTicket({ ...waiting, ...more }, { whenTicketLeaves }) ? 'stop' : 'finish'
+    expect([outcome('finish'), outcome('stop')]).toEqual([finish, stop])
+  },
+)
