@@ -14,9 +14,11 @@ import {
   waitingCycle,
   waitingReason,
 } from '../../core/tickets/blockers.ts'
+import { HostChanges } from '../../core/tickets/host-changes.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { withRepo } from '../../core/tickets/repo.ts'
 import {
+  allowedOrigins,
   observedAfter,
   observedBefore,
   observeEligibility,
@@ -38,9 +40,6 @@ import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
-
-/** How long a tracker may still show a ticket's old state after a move. */
-export const TICKET_MOVE_VISIBLE_MS_MAX = 120_000
 
 export interface TicketIntakePorts
   extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config' | 'requestCommit'> {
@@ -78,21 +77,13 @@ interface TicketMoveOptions {
 export class TicketIntake {
   readonly moves: TicketMoves
   readonly #ports: TicketIntakePorts
-  /** Tickets moved since the current poll began: their states in its listing may be outdated. */
-  #movedDuringPoll = new Set<string>()
-  /** The same for the current listing, which stays in use while the next poll is under way. */
-  #movedSinceListing = this.#movedDuringPoll
-  /** Tickets created while the current poll was under way: its listing may lack them. */
-  #createdDuringPoll = new Map<string, TrackedTicket>()
-  /** By ticket: states it was recently moved out of, because some trackers show a move late. */
-  readonly #statesLeft = new Map<string, { readonly states: readonly string[]; readonly until: number }>()
+  readonly #changes = new HostChanges()
   #cancelWatch: Cancel = () => {}
-  #cancelWait: Cancel = () => {}
-  /** Wall time, for people. */
+  /** The wait for the next poll, whose end is in monotonic milliseconds. */
+  #wait: { readonly cancel: Cancel; readonly until: number } | undefined
+  /** The wall time, for people. */
   #lastPollAt: number | undefined
-  /** Monotonic time. */
-  #nextPollAt: number | undefined
-  /** A poll that is no longer the newest has no effect. */
+  /** A poll that is no longer the newest, or of an earlier tracker, has no effect. */
   #newestPoll = 0
   readonly #listing = new TicketListing(isStorable)
   /** Whether the current tracker has been listed. */
@@ -109,10 +100,9 @@ export class TicketIntake {
       ...ports,
       ask: (request) => ports.trackerConnection.ask(request),
       remake: (ticketId) => this.#remakeMove(ticketId),
-      allowedOrigins: (move) => this.#allowedOrigins(move),
+      allowedOrigins: (move) => allowedOrigins(move, ports.config().tracker),
       onAnswered: (move, how) => {
-        this.#movedDuringPoll.add(move.ticketId)
-        this.#movedSinceListing.add(move.ticketId)
+        this.#changes.addAnswered(move.ticketId)
         this.#onMoveAnswered(move, how)
         ports.sendEvent({ type: 'tracker changed' })
       },
@@ -162,11 +152,9 @@ export class TicketIntake {
   }
 
   pollRecord(): PollRecord {
-    const nextPollAt = this.#nextPollAt
     return {
       lastPollAt: this.#lastPollAt,
-      nextPollInMs:
-        nextPollAt === undefined ? undefined : Math.max(0, nextPollAt - this.#ports.clock.monotonic()),
+      nextPollInMs: this.#wait && Math.max(0, this.#wait.until - this.#ports.clock.monotonic()),
       seen: this.#listing.byId.size,
       eligible: this.#listing.eligible.length,
     }
@@ -187,8 +175,9 @@ export class TicketIntake {
   onTrackerReplaced(tracker: Tracker | undefined, isAnother: boolean): void {
     this.#cancelWatch()
     this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
+    this.#newestPoll += 1
     this.#hasListing = false
-    this.#createdDuringPoll.clear()
+    this.#changes.forgetCreated()
     this.#lastPollAt = undefined
     if (tracker === undefined) this.#applyListing({ tickets: [], problems: [] })
     else if (isAnother) this.#replaceListing([])
@@ -196,33 +185,31 @@ export class TicketIntake {
 
   stop(): void {
     this.#cancelWatch()
-    this.#cancelWait()
+    this.#wait?.cancel()
     this.#backlog.stop()
     this.moves.stop()
   }
 
   runEffect(effect: TrackerPollEffect): void {
-    this.#cancelWait()
+    this.#wait?.cancel()
+    this.#wait = undefined
     if (effect.type === 'intake.poll') {
       void this.#poll()
       return
     }
     const { clock, sendEvent } = this.#ports
-    this.#cancelWait = clock.after(effect.ms, () => sendEvent({ type: 'interval passed' }))
-    this.#nextPollAt = clock.monotonic() + effect.ms
+    const cancel = clock.after(effect.ms, () => sendEvent({ type: 'interval passed' }))
+    this.#wait = { cancel, until: clock.monotonic() + effect.ms }
   }
 
   async #poll(): Promise<void> {
     const { runs, config, trackerConnection, sendEvent } = this.#ports
-    const { epoch } = trackerConnection
     const poll = ++this.#newestPoll
-    // Another tracker was configured meanwhile, and its own poll is under way.
-    const isOver = (): boolean => epoch !== trackerConnection.epoch || poll !== this.#newestPoll
+    const isOver = (): boolean => poll !== this.#newestPoll
     // The tickets of the last listing are judged first.
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
     if (isOver()) return
-    this.#movedDuringPoll = new Set()
-    this.#createdDuringPoll = new Map()
+    this.#changes.beginPoll()
     const query = { rules: config().tracker.eligible, tickets: [...runs.activeTickets()] }
     const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
     if (isOver()) return
@@ -246,7 +233,7 @@ export class TicketIntake {
     const { runs } = this.#ports
     const { ticket } = tracked
     if (!this.#listing.byId.has(ticket.id)) {
-      this.#createdDuringPoll.set(ticket.id, tracked)
+      this.#changes.addCreated(tracked)
       this.#replaceListing([...this.#listing.tickets, tracked])
     }
     const run = runs.activeRunOf(ticket.id)
@@ -260,10 +247,7 @@ export class TicketIntake {
   #applyListing({ tickets }: TrackerListing): void {
     const isFirst = !this.#hasListing
     this.#hasListing = true
-    this.#movedSinceListing = this.#movedDuringPoll
-    const created = [...this.#createdDuringPoll.values()]
-    const missing = created.filter(({ ticket }) => !tickets.some((entry) => entry.ticket.id === ticket.id))
-    this.#replaceListing(missing.length === 0 ? tickets : [...missing, ...tickets])
+    this.#replaceListing(this.#changes.completeListing(tickets))
     // Runs whose tickets and blockers are not listed waited for the listing, too.
     const waiting = new Set(isFirst ? this.#ports.runs.activeTickets() : [])
     if (waiting.size > 0) this.#ports.onTicketsChanged({ names: waiting, isEligibleChanged: false })
@@ -359,8 +343,8 @@ export class TicketIntake {
   /** Returns what is remembered of the ticket now. */
   #remember(ticket: Ticket, nowIso: string): TicketObservation | undefined {
     const known = this.#ports.observations.get(ticket.id)
-    if (this.moves.isMoving(ticket.id) || this.#movedSinceListing.has(ticket.id)) return known
-    if (this.#isOutdatedState(ticket)) return known
+    if (this.moves.isMoving(ticket.id)) return known
+    if (this.#changes.isOutdated(ticket, this.#ports.clock.monotonic())) return known
     const observed = observeTicket(known, ticket, nowIso)
     if (observed === known) return known
     const lastFinishedAt = this.#ports.runs.lastFinishedAt(ticket)
@@ -390,9 +374,7 @@ export class TicketIntake {
 
   /** Whether the host moves the ticket, or has just moved it: its listed state may be outdated. */
   #isMoveRecent(ticketId: string): boolean {
-    return (
-      this.moves.isMoving(ticketId) || this.#movedSinceListing.has(ticketId) || this.#statesLeft.has(ticketId)
-    )
+    return this.moves.isMoving(ticketId) || this.#changes.isRecent(ticketId)
   }
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
@@ -420,17 +402,6 @@ export class TicketIntake {
     if (memory !== known) this.#ports.observations.set(ticket.id, memory)
   }
 
-  /**
-   * The states from which a ticket may be moved when work on it starts; undefined allows any. A person may have moved
-   * the ticket since the last poll: from any other state it is not moved but polled again.
-   */
-  #allowedOrigins({ state, from, only }: TicketMove): readonly string[] | undefined {
-    if (only !== undefined) return only
-    const { startedState, reviewState, eligible } = this.#ports.config().tracker
-    if (from === undefined || startedState === undefined || !isSameName(state, startedState)) return undefined
-    return [from, startedState, ...(reviewState === undefined ? [] : [reviewState]), ...eligible.states]
-  }
-
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
     this.#owe(ticketId)
@@ -438,26 +409,8 @@ export class TicketIntake {
     if (how === 'moved' && known !== undefined)
       this.#ports.observations.set(ticketId, recordHostState(known, state))
     if (from === undefined) return
-    if (how === 'refused') {
-      this.#rememberState(ticketId, from)
-      return
-    }
-    const now = this.#ports.clock.monotonic()
-    for (const [id, { until }] of this.#statesLeft) if (until <= now) this.#statesLeft.delete(id)
-    // When two moves follow each other quickly, the tracker may not show the first one yet either.
-    const left = new Set([...(this.#statesLeft.get(ticketId)?.states ?? []), from, known?.put ?? from])
-    const states = [...left].filter((name) => !isSameName(name, state))
-    this.#statesLeft.set(ticketId, { states, until: now + TICKET_MOVE_VISIBLE_MS_MAX })
-  }
-
-  /** Whether the listed state is older than a move that the tracker has already confirmed. */
-  #isOutdatedState({ id, state }: Ticket): boolean {
-    const left = this.#statesLeft.get(id)
-    if (left === undefined) return false
-    const isOld = left.states.some((name) => isSameName(name, state))
-    if (isOld && this.#ports.clock.monotonic() < left.until) return true
-    this.#statesLeft.delete(id)
-    return false
+    if (how === 'refused') this.#rememberState(ticketId, from)
+    else this.#changes.addMove(ticketId, [from, known?.put ?? from], state, this.#ports.clock.monotonic())
   }
 
   #rememberState(ticketId: string, state: string): void {

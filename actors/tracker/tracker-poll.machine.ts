@@ -73,9 +73,6 @@ export const trackerPollMachine = setup({
       entry: 'wait',
       on: { 'tracker changed': 'polling', 'interval passed': 'polling' },
     },
-    unauthorized: {
-      description: 'the tracker refuses the credential; a person has to connect it again',
-    },
   },
 })
 

@@ -108,6 +108,19 @@ export function rememberedMove(
   return { state, from: startedState, ...(hasResult ? {} : { only: [startedState, state] }) }
 }
 
+/**
+ * The states from which a ticket may be moved; undefined allows any. A person may have moved the ticket since the last
+ * poll: when work on it starts it is not moved from any other state but polled again.
+ */
+export function allowedOrigins(
+  { state, from, only }: RememberedMove,
+  { startedState, reviewState, eligible }: Pick<ServiceConfig['tracker'], 'eligible'> & StateSettings,
+): readonly string[] | undefined {
+  if (only !== undefined) return only
+  if (from === undefined || startedState === undefined || !isSameName(state, startedState)) return undefined
+  return [from, startedState, ...(reviewState === undefined ? [] : [reviewState]), ...eligible.states]
+}
+
 /** The sentence in the log of a completed run whose ticket is released. */
 export const unchangedRunText = (identifier: string, state: string): string =>
   `the run changed nothing, so ${printable(identifier)} goes to ${printable(state)} without a review`

@@ -101,7 +101,6 @@ export class IntakeSystem {
       observations,
       // Only these parts of the two are used.
       trackerConnection: {
-        epoch: 0,
         ask: <T>(request: (tracker: Tracker) => Promise<T>) => request(this.#tracker()),
         reportAnswer: () => {},
       } as unknown as TicketIntakePorts['trackerConnection'],

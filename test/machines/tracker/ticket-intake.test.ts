@@ -4,7 +4,7 @@
  */
 import { expect, test } from '@jest/globals'
 import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
-import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../actors/tracker/ticket-intake.ts'
+import { TICKET_MOVE_VISIBLE_MS_MAX } from '../../../core/tickets/host-changes.ts'
 import { HTTP_ANSWER_MS_MAX } from '../../../protocol/limits.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { drawSeed, Random } from '../../support/random.ts'

@@ -1,6 +1,7 @@
 /** Tests of where a run's ticket goes. */
 import { describe, expect, test } from '@jest/globals'
 import {
+  allowedOrigins,
   endHold,
   endsWithTicket,
   holdsTickets,
@@ -155,3 +156,13 @@ test.each([
     expect([outcome('finish'), outcome('stop')]).toEqual([finish, stop])
   },
 )
+
+test.each([
+  ['started', { state: 'doing', from: 'Todo' }, ['Todo', 'Doing', 'Review', 'Ready']],
+  ['reviewed', { state: 'Review', from: 'Doing' }, undefined],
+  ['released', { state: 'Todo', from: 'Doing', only: ['Doing'] }, ['Doing']],
+  ['moved by an earlier version', { state: 'Doing' }, undefined],
+])('a ticket that is %s may be moved from these states only: %#', (_, move, from) => {
+  const eligible = { states: ['Ready'], labels: [], projects: [], assignees: [] }
+  expect(allowedOrigins(move, { ...states, eligible })).toEqual(from)
+})
