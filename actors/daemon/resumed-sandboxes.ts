@@ -53,8 +53,8 @@ const UNSENT_USAGE_MAX = 64
 
 /** The most bytes of final screens in the socket, because heartbeats wait behind them. */
 const ENDINGS_BYTES_MAX = 4 * 1024 * 1024
-/** How many closed runs are remembered, to tell them apart from sessions that ended with an earlier daemon. */
-const CLOSED_RUNS_MAX = 1_024
+/** How many ended sessions are remembered, to tell them apart from those that ended with an earlier daemon. */
+const ENDED_MAX = 1_024
 
 const RELEASED = 'the sandbox was closed'
 const CLOSING = 'the session is being closed; attach again to continue it'
@@ -70,20 +70,24 @@ interface BootRequests {
   credentials: RunCredentials | undefined
 }
 
+/** A sandbox from its boot request until it is closed completely. */
+interface ResumedSandbox {
+  /** The requests that wait for the boot. */
+  requests?: BootRequests | undefined
+  sandbox?: BootedSandbox | undefined
+  terminal?: TerminalBroadcast | undefined
+  /** The requests that wait for the sandbox to be closed and booted again. */
+  later?: BootRequests | undefined
+  /** The action to run when the sandbox is closed; no request is served then. */
+  afterwards?: () => void
+}
+
 export class ResumedSandboxes {
   readonly #ports: ResumedSandboxesPorts
-  /** By run id, the requests that wait for the boot. */
-  readonly #bootRequests = new Map<string, BootRequests>()
-  /** By run id, the requests that wait for the sandbox to be closed and booted again. */
-  readonly #requestsAfterClosing = new Map<string, BootRequests>()
-  readonly #sandboxes = new Map<string, BootedSandbox>()
-  readonly #terminals = new Map<string, TerminalBroadcast>()
-  /** By run id, sessions that ended while no view was open. */
-  readonly #endedSessions = new Map<string, SessionEnding>()
-  /** Runs whose sandbox was closed by this daemon. */
-  readonly #closedRuns = new Set<string>()
-  /** By run id, the action to run when the sandbox is closed. */
-  readonly #afterClosing = new Map<string, () => void>()
+  /** By run id. */
+  readonly #sandboxes = new Map<string, ResumedSandbox>()
+  /** By run id, the sessions that this daemon has ended; with their last screen while views may ask for it. */
+  readonly #ended = new Map<string, SessionEnding | undefined>()
   #unsentUsage: UsageSnapshot[] = []
 
   constructor(ports: ResumedSandboxesPorts) {
@@ -102,30 +106,30 @@ export class ResumedSandboxes {
 
   /** True from the boot request until the sandbox is closed completely. */
   has(runId: string): boolean {
-    return this.#stateOf(runId) !== undefined || this.#sandboxes.has(runId)
+    return this.#sandboxes.has(runId)
   }
 
   get count(): number {
-    return new Set([...this.#ports.system.keys(RESUMED_SANDBOX), ...this.#sandboxes.keys()]).size
+    return this.#sandboxes.size
   }
 
   get viewCount(): number {
     let views = 0
-    for (const terminal of this.#terminals.values()) views += terminal.viewCount
+    for (const { terminal } of this.#sandboxes.values()) views += terminal?.viewCount ?? 0
     return views
   }
 
   // ---- booting and closing -----------------------------------------------------------------------------------------
 
-  requestBoot({ requestId, runId, credentials }: HostFrameOf<'sandbox-boot'>): void {
-    const state = this.#stateOf(runId)
-    if (!this.has(runId)) this.#tryBoot(runId, { requestIds: [requestId], credentials })
-    else if (state === 'booting') this.#join(this.#bootRequests, runId, requestId, credentials)
-    else if (state === undefined || state === 'releasedEarly' || state === 'closing')
-      this.#join(this.#requestsAfterClosing, runId, requestId, credentials)
+  requestBoot(request: HostFrameOf<'sandbox-boot'>): void {
+    const { requestId, runId, credentials } = request
+    const known = this.#sandboxes.get(runId)
+    if (known === undefined) this.#tryBoot(runId, { requestIds: [requestId], credentials })
+    else if (this.#stateOf(runId) === 'booting') this.#join(known, 'requests', request)
+    else if (this.#isClosing(runId)) this.#join(known, 'later', request)
     else {
       this.#send(runId, { type: 'boot requested again' })
-      this.#sendReady(runId, requestId)
+      this.#sendReady(known, requestId)
     }
   }
 
@@ -136,37 +140,43 @@ export class ResumedSandboxes {
   }
 
   #join(
-    bootRequests: Map<string, BootRequests>,
-    runId: string,
-    requestId: string,
-    credentials: RunCredentials,
+    known: ResumedSandbox,
+    queue: 'requests' | 'later',
+    { requestId, credentials }: HostFrameOf<'sandbox-boot'>,
   ): void {
-    const requests = bootRequests.get(runId) ?? { requestIds: [], credentials }
-    bootRequests.set(runId, requests)
+    const requests = known[queue] ?? { requestIds: [], credentials }
+    known[queue] = requests
     if (requests.requestIds.length < REQUESTS_MAX) requests.requestIds.push(requestId)
     else this.#sendFailed([requestId], 'too many requests for this sandbox at once; try again')
   }
 
   #spawnActor(runId: string, requests: BootRequests): void {
-    this.#endedSessions.delete(runId)
-    this.#bootRequests.set(runId, requests)
+    this.#forgetEnding(runId)
+    this.#sandboxes.set(runId, { requests })
     if (this.#ports.system.spawn(RESUMED_SANDBOX, runId, { runId }).ok) this.#ports.onChange()
-    else this.#failRequests(runId, 'internal error: the sandbox could not be recorded')
+    else {
+      this.#sandboxes.delete(runId)
+      this.#sendFailed(requests.requestIds, 'internal error: the sandbox could not be recorded')
+    }
   }
 
   async #boot(runId: string): Promise<void> {
-    const requests = this.#bootRequests.get(runId)
+    const requests = this.#sandboxes.get(runId)?.requests
     const credentials = requests?.credentials ?? {}
     if (requests !== undefined) requests.credentials = undefined
     const answer = await this.#callBoot(runId, credentials)
+    const known = this.#sandboxes.get(runId) ?? {}
+    const { requestIds = [] } = known.requests ?? {}
+    known.requests = undefined
     if (!answer.ok) {
-      this.#failRequests(runId, formatBootRefusal(answer.refusal))
+      this.#sendFailed(requestIds, formatBootRefusal(answer.refusal))
       this.#send(runId, { type: 'boot failed' })
       return
     }
-    this.#sandboxes.set(runId, answer.value)
-    if (this.#stateOf(runId) === 'booting') this.#answerReady(runId)
-    else this.#failRequests(runId, RELEASED)
+    this.#sandboxes.set(runId, known)
+    known.sandbox = answer.value
+    if (this.#stateOf(runId) !== 'booting') this.#sendFailed(requestIds, RELEASED)
+    else for (const requestId of requestIds) this.#sendReady(known, requestId)
     // If the actor has crashed meanwhile, close the sandbox here.
     if (this.#stateOf(runId) === undefined) void this.#close(runId)
     else this.#send(runId, { type: 'booted' })
@@ -181,22 +191,9 @@ export class ResumedSandboxes {
     }
   }
 
-  #answerReady(runId: string): void {
-    const requests = this.#bootRequests.get(runId)
-    this.#bootRequests.delete(runId)
-    for (const requestId of requests?.requestIds ?? []) this.#sendReady(runId, requestId)
-  }
-
-  #sendReady(runId: string, requestId: string): void {
-    const sessionId = this.#sandboxes.get(runId)?.sessionId
-    const named = sessionId === undefined ? {} : { sessionId }
+  #sendReady({ sandbox }: ResumedSandbox, requestId: string): void {
+    const named = sandbox?.sessionId === undefined ? {} : { sessionId: sandbox.sessionId }
     this.#ports.hostSender.send({ type: 'sandbox-ready', requestId, ...named })
-  }
-
-  #failRequests(runId: string, message: string): void {
-    const requests = this.#bootRequests.get(runId)
-    this.#bootRequests.delete(runId)
-    this.#sendFailed(requests?.requestIds ?? [], message)
   }
 
   #sendFailed(requestIds: readonly string[], message: string): void {
@@ -210,44 +207,44 @@ export class ResumedSandboxes {
 
   /** Nothing happens when the sandbox is not booted. */
   release(runId: string, message = RELEASED): void {
-    this.#endedSessions.delete(runId)
-    this.#failLaterRequests(runId, message)
-    this.#terminals.get(runId)?.dismiss(message)
+    this.#forgetEnding(runId)
+    const known = this.#sandboxes.get(runId)
+    this.#sendFailed(known?.later?.requestIds ?? [], message)
+    if (known !== undefined) known.later = undefined
+    known?.terminal?.dismiss(message)
     this.#send(runId, { type: 'release requested' })
   }
 
   releaseAll(message: string): void {
     for (const runId of [...this.#ports.system.keys(RESUMED_SANDBOX)]) this.release(runId, message)
     // Also close the sandboxes whose actor has crashed.
-    for (const runId of this.#sandboxes.keys())
-      if (this.#stateOf(runId) === undefined) void this.#close(runId)
+    for (const [runId, { sandbox }] of this.#sandboxes)
+      if (sandbox !== undefined && this.#stateOf(runId) === undefined) void this.#close(runId)
   }
 
   /** Runs the action when the sandbox is closed; at once when it is not booted. */
   runAfterClosing(runId: string, action: () => void, message: string): void {
-    if (this.has(runId)) {
-      this.#afterClosing.set(runId, action)
+    const known = this.#sandboxes.get(runId)
+    if (known === undefined) action()
+    else {
+      known.afterwards = action
       this.release(runId, message)
-    } else action()
-  }
-
-  #failLaterRequests(runId: string, message: string): void {
-    this.#sendFailed(this.#requestsAfterClosing.get(runId)?.requestIds ?? [], message)
-    this.#requestsAfterClosing.delete(runId)
+    }
   }
 
   async #close(runId: string): Promise<void> {
-    this.#terminals.get(runId)?.dismiss(RELEASED)
-    this.#terminals.delete(runId)
-    this.#sendUsage(await this.#callClose(runId))
-    this.#sandboxes.delete(runId)
+    const known = this.#sandboxes.get(runId) ?? {}
+    known.terminal?.dismiss(RELEASED)
+    known.terminal = undefined
+    this.#sendUsage(await this.#callClose(runId, known))
+    known.sandbox = undefined
     if (this.#stateOf(runId) === undefined) this.#cleanUp(runId)
     else this.#send(runId, { type: 'closed' })
   }
 
-  async #callClose(runId: string): Promise<readonly UsageSnapshot[]> {
+  async #callClose(runId: string, { sandbox }: ResumedSandbox): Promise<readonly UsageSnapshot[]> {
     try {
-      return (await this.#sandboxes.get(runId)?.close()) ?? []
+      return (await sandbox?.close()) ?? []
     } catch (error) {
       this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'could not close a resumed sandbox')
       return []
@@ -256,24 +253,27 @@ export class ResumedSandboxes {
 
   #cleanUp(runId: string): void {
     const { timers, onChange } = this.#ports
-    this.#rememberClosed(runId)
+    const { afterwards, later } = this.#sandboxes.get(runId) ?? {}
+    this.#sandboxes.delete(runId)
+    this.#rememberEnded(runId)
     timers.cancelAll(waitTimerKey(runId))
-    this.#bootRequests.delete(runId)
-    const afterwards = this.#afterClosing.get(runId)
-    this.#afterClosing.delete(runId)
     afterwards?.()
-    if (afterwards !== undefined) this.#failLaterRequests(runId, RELEASED)
-    const next = this.#requestsAfterClosing.get(runId)
-    this.#requestsAfterClosing.delete(runId)
-    if (next !== undefined) this.#tryBoot(runId, next)
+    if (afterwards !== undefined) this.#sendFailed(later?.requestIds ?? [], RELEASED)
+    else if (later !== undefined) this.#tryBoot(runId, later)
     onChange()
   }
 
-  #rememberClosed(runId: string): void {
-    this.#closedRuns.delete(runId)
-    this.#closedRuns.add(runId)
-    const [oldest] = this.#closedRuns
-    if (this.#closedRuns.size > CLOSED_RUNS_MAX && oldest !== undefined) this.#closedRuns.delete(oldest)
+  #rememberEnded(runId: string): void {
+    const ending = this.#ended.get(runId)
+    this.#ended.delete(runId)
+    this.#ended.set(runId, ending)
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size > ENDED_MAX && oldest !== undefined) this.#ended.delete(oldest)
+  }
+
+  /** Views that open from now on do not get the last screen of the session. */
+  #forgetEnding(runId: string): void {
+    if (this.#ended.has(runId)) this.#ended.set(runId, undefined)
   }
 
   // ---- views -------------------------------------------------------------------------------------------------------
@@ -290,16 +290,14 @@ export class ResumedSandboxes {
 
   /** Returns the refusal, or undefined when the view is open. */
   #tryOpenView(sessionId: string, runId: string, size: TerminalSize): string | undefined {
-    const ending = this.#endedSessions.get(runId)
+    const ending = this.#ended.get(runId)
     if (ending !== undefined) return this.#replayEnding(sessionId, ending)
-    const sandbox = this.#sandboxes.get(runId)
-    const state = this.#stateOf(runId)
-    if (sandbox === undefined || state === undefined || state === 'closing' || state === 'releasedEarly')
-      return this.#missingReason(runId)
+    const known = this.#sandboxes.get(runId)
+    if (known?.sandbox === undefined || this.#isClosing(runId)) return this.#missingReason(runId)
     const current = this.#terminalOfView(sessionId)
-    if (current !== undefined && current !== this.#terminals.get(runId))
-      return 'this session belongs to another run'
-    const terminal = this.#terminals.get(runId) ?? this.#openTerminal(runId, sandbox, size)
+    if (current !== undefined && current !== known.terminal) return 'this session belongs to another run'
+    known.terminal ??= this.#openTerminal(runId, known.sandbox, size)
+    const { terminal } = known
     if (terminal === undefined) return 'internal error: the terminal could not be opened'
     if (current === undefined && terminal.viewCount >= VIEWS_MAX)
       return `${VIEWS_MAX} terminals show this session already; close one of them first`
@@ -311,7 +309,7 @@ export class ResumedSandboxes {
   /** The host opens views only after `sandbox-ready`, so the sandbox existed in this daemon or in an earlier one. */
   #missingReason(runId: string): string {
     if (this.has(runId)) return CLOSING
-    return this.#closedRuns.has(runId) ? CLOSED_MEANWHILE : SESSION_LOST_IN_RESTART
+    return this.#ended.has(runId) ? CLOSED_MEANWHILE : SESSION_LOST_IN_RESTART
   }
 
   /** Shows the final screen of a session that ended while its views were disconnected. */
@@ -328,13 +326,7 @@ export class ResumedSandboxes {
     const { log } = this.#ports
     try {
       const onEnded = (ending: SessionEnding) => this.#onSessionEnded(runId, ending)
-      const terminal = new TerminalBroadcast(
-        { ...this.#ports, key: terminalTimerKey(runId), onEnded },
-        sandbox,
-        size,
-      )
-      this.#terminals.set(runId, terminal)
-      return terminal
+      return new TerminalBroadcast({ ...this.#ports, key: terminalTimerKey(runId), onEnded }, sandbox, size)
     } catch (error) {
       log.error({ run: runId, reason: messageOf(error) }, 'could not open a terminal')
       return undefined
@@ -342,9 +334,10 @@ export class ResumedSandboxes {
   }
 
   #onSessionEnded(runId: string, ending: SessionEnding): void {
-    this.#terminals.delete(runId)
+    const known = this.#sandboxes.get(runId)
+    if (known !== undefined) known.terminal = undefined
     if (ending.serializedScreen !== undefined) {
-      this.#endedSessions.set(runId, ending)
+      this.#ended.set(runId, ending)
       this.#ports.timers.in(endingTimerKey(runId), 'old', ADRIFT_MS)
     }
     this.#send(runId, { type: 'session ended' })
@@ -361,18 +354,18 @@ export class ResumedSandboxes {
   /** Answers `attach-ask`: how many inputs of this session have arrived, so that the host resends only the rest. */
   sendInputCount(sessionId: string): void {
     let inputs = 0
-    for (const terminal of this.#terminals.values()) inputs += terminal.inputCount(sessionId)
+    for (const { terminal } of this.#sandboxes.values()) inputs += terminal?.inputCount(sessionId) ?? 0
     this.#ports.hostSender.send({ type: 'attach-taken', sessionId, inputs })
   }
 
   closeView(sessionId: string): void {
-    for (const [runId, terminal] of this.#terminals)
-      if (terminal.close(sessionId) && terminal.viewCount === 0)
+    for (const [runId, { terminal }] of this.#sandboxes)
+      if (terminal?.close(sessionId) === true && terminal.viewCount === 0)
         this.#send(runId, { type: 'last view closed' })
   }
 
   #terminalOfView(sessionId: string): TerminalBroadcast | undefined {
-    for (const terminal of this.#terminals.values()) if (terminal.has(sessionId)) return terminal
+    for (const { terminal } of this.#sandboxes.values()) if (terminal?.has(sessionId)) return terminal
     return undefined
   }
 
@@ -384,7 +377,7 @@ export class ResumedSandboxes {
   }
 
   onConnectionDown(): void {
-    for (const terminal of this.#terminals.values()) terminal.dropViews()
+    for (const { terminal } of this.#sandboxes.values()) terminal?.dropViews()
     for (const runId of [...this.#ports.system.keys(RESUMED_SANDBOX)])
       this.#send(runId, { type: 'connection lost' })
   }
@@ -406,8 +399,8 @@ export class ResumedSandboxes {
 
   onTimer(key: string, name: string): void {
     if (key.startsWith(WAIT_TIMER)) this.#send(key.slice(WAIT_TIMER.length), { type: 'timed out' })
-    else if (key.startsWith(ENDING_TIMER)) this.#endedSessions.delete(key.slice(ENDING_TIMER.length))
-    else this.#terminals.get(key.slice(TERMINAL_TIMER.length))?.onTimer(name)
+    else if (key.startsWith(ENDING_TIMER)) this.#forgetEnding(key.slice(ENDING_TIMER.length))
+    else this.#sandboxes.get(key.slice(TERMINAL_TIMER.length))?.terminal?.onTimer(name)
   }
 
   // ---- actors ---------------------------------------------------------------------------------------------------
@@ -415,6 +408,12 @@ export class ResumedSandboxes {
   #stateOf(runId: string): string | undefined {
     const value = this.#ports.system.peek(RESUMED_SANDBOX, runId)?.value
     return value === undefined ? undefined : String(value)
+  }
+
+  /** Whether the sandbox is on its way out: no view may open, and a new request waits. */
+  #isClosing(runId: string): boolean {
+    const state = this.#stateOf(runId)
+    return state === undefined || state === 'closing' || state === 'releasedEarly'
   }
 
   #send(runId: string, event: ResumedSandboxEvent): void {
