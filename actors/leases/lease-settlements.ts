@@ -15,7 +15,7 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
-import { leaseShareOf, type RunContext } from '../runs/run.machine.ts'
+import { leaseShareOf, RUN, type RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { EndedLease, EndedLeases } from './ended-leases.ts'
@@ -101,10 +101,11 @@ export class LeaseSettlements {
     acknowledge(id, leaseId)
   }
 
-  /** The lease or its end may be damaged or gone: its worker keeps the costs, which nobody else knows. */
+  /** The lease, its end or its run may be damaged or gone: its worker keeps the costs, which nobody else knows. */
   #isUnsure(leaseId: string): boolean {
     const { system, endedLeases } = this.#ports
-    return this.#gone.has(leaseId) || system.hasDamaged(LEASE) || endedLeases.isUnreadable(leaseId)
+    const isDamaged = system.hasDamaged(LEASE) || system.hasDamaged(RUN)
+    return isDamaged || this.#gone.has(leaseId) || endedLeases.isUnreadable(leaseId)
   }
 
   #isOwed({ id }: EnrolledWorker, leaseId: string, ended: EndedLease): boolean {
