@@ -11,6 +11,7 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
 import { LOOPBACK_IPV4 } from '../protocol/loopback.ts'
+import { codeOf } from '../protocol/message-of.ts'
 import type { HostAddress, HostOwner } from './connection.ts'
 import { HostNotFound, WrongAddress } from './errors.ts'
 import { findUser, ownUser } from './peer-owner.ts'
@@ -146,9 +147,6 @@ function readBeginning(path: string): FileBeginning {
     closeSync(file)
   }
 }
-
-const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error ? String(error.code) : ''
 
 function parseObject(text: string): object {
   try {

@@ -9,6 +9,7 @@ import { access, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Cancel, Clock } from '../core/ports.ts'
+import { codeOf } from '../protocol/message-of.ts'
 
 const PROGRAM_OUTPUT_BYTES_MAX = 1024 * 1024
 
@@ -147,10 +148,10 @@ function killGroup(child: ChildProcess): void {
   }
 }
 
-function unstartableResult(error: unknown): ProgramResult {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'no code'
-  return { is: 'unstartable', reason: code }
-}
+const unstartableResult = (error: unknown): ProgramResult => ({
+  is: 'unstartable',
+  reason: String(codeOf(error) ?? 'no code'),
+})
 
 /** Keeps the first bytes of an output stream; the rest is read and dropped. */
 class OutputBuffer {

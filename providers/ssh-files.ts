@@ -2,7 +2,6 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNativeError } from 'node:util/types'
 import {
   judgeHostKey,
   type KnownHostsFile,
@@ -13,6 +12,7 @@ import {
 import { provisionCommand, targetId } from '../core/provision/target.ts'
 import type { HostKeySource, RemoteTarget } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
+import { codeOf, messageOf } from '../protocol/message-of.ts'
 import { quoteWord } from '../protocol/quote-word.ts'
 
 /** Longer key and known_hosts files are not read. */
@@ -119,7 +119,4 @@ async function readBounded(
   }
 }
 
-function reasonOf(error: unknown): string {
-  if (!isNativeError(error)) return String(error)
-  return 'code' in error ? String(error.code) : error.message
-}
+const reasonOf = (error: unknown): string => String(codeOf(error) ?? messageOf(error))

@@ -12,6 +12,7 @@ import type { Clock, Log } from '../core/ports.ts'
 import type { Bucket, BucketState, UploadRequest } from '../core/provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../core/result.ts'
 import { PROGRAM_MS_MAX, STORAGE_LOGIN_MS_MAX } from '../protocol/limits.ts'
+import { codeOf } from '../protocol/message-of.ts'
 import type { ProgramEnvironment, ProgramResult, RunningProgram } from './run-program.ts'
 import {
   accountIn,
@@ -270,8 +271,7 @@ async function writeTempFile(folder: string, { size, read }: TempFileSource): Pr
     if (bytes !== size) return no('invalid', 'the file does not have the announced length')
     return yes({ path, emptyFolder })
   } catch (error) {
-    const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
-    return no('failed', `the file could not be read or copied for the upload (${code || 'no code'})`)
+    return no('failed', `the file could not be read or copied for the upload (${codeOf(error) ?? 'no code'})`)
   } finally {
     await file?.close()
   }

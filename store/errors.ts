@@ -3,6 +3,7 @@
  * Each message says what the person can do next.
  */
 import { DAMAGE_CURE } from '../core/damage.ts'
+import { codeOf } from '../protocol/message-of.ts'
 
 /** The database was written by a newer switchyard. */
 export class StoreTooNew extends Error {
@@ -83,21 +84,8 @@ export class DataDirInUse extends Error {
   }
 }
 
-/** Returns the code of a failed system call (`ENOENT`), whatever realm the error comes from. */
-export function codeOf(error: unknown): string | number | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
-  const { code } = error
-  return typeof code === 'string' || typeof code === 'number' ? code : undefined
-}
-
 /** Tells whether an error means that this user may not do it, as with a file of another user. */
 export function isNotPermitted(error: unknown): boolean {
   const code = codeOf(error)
   return code === 'EACCES' || code === 'EPERM'
-}
-
-/** Tells whether an error means that the disk, or our quota on it, is full. */
-export function isDiskFull(error: unknown): boolean {
-  const code = codeOf(error)
-  return code === 'ENOSPC' || code === 'EDQUOT'
 }

@@ -22,7 +22,8 @@ import {
   truncatedMessage,
 } from '../core/installation.ts'
 import type { RandomSource } from '../core/ports.ts'
-import { codeOf, DatabaseLost } from './errors.ts'
+import { codeOf } from '../protocol/message-of.ts'
+import { DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'
 import { inspectDataFile } from './lmdb/data-file.ts'
 import { UNFINISHED_COPY } from './lmdb/tables.ts'

@@ -20,8 +20,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { FIRST_PID_NAMESPACE, type OwnerRecord, type OwnPlace } from '../core/owner.ts'
-import { messageOf } from '../protocol/message-of.ts'
-import { codeOf } from './errors.ts'
+import { codeOf, messageOf } from '../protocol/message-of.ts'
 
 /** The program that locks a file of the data directory; a file system of the network may hang. */
 const FLOCK_MS_MAX = 10_000

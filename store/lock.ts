@@ -19,7 +19,8 @@ import {
   type TakeOver,
 } from '../core/owner.ts'
 import type { Clock, Log, RandomSource } from '../core/ports.ts'
-import { codeOf, DataDirInUse, isDiskFull } from './errors.ts'
+import { codeOf, isDiskFull } from '../protocol/message-of.ts'
+import { DataDirInUse } from './errors.ts'
 import { OpenFile } from './files/atomic.ts'
 import {
   findKernelLock,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Damage } from '../core/damage.ts'
 import { SET_ASIDE } from '../core/installation.ts'
-import { codeOf } from './errors.ts'
+import { codeOf } from '../protocol/message-of.ts'
 
 /** The file in such a folder that names what was lost. */
 export const LOST_FILE = 'lost.json'

@@ -6,12 +6,11 @@
 
 import { constants } from 'node:fs'
 import { type FileHandle, open, realpath } from 'node:fs/promises'
-import { isNativeError } from 'node:util/types'
 import type { WorkerCredential } from '../core/daemon/ports.ts'
 import { isInstallationId } from '../core/installation.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { messageOf } from '../protocol/message-of.ts'
+import { codeOf, messageOf } from '../protocol/message-of.ts'
 
 export interface IdentityFiles {
   readonly credentialFile: string
@@ -61,7 +60,7 @@ export async function readJoinKey({ joinKeyFile, log }: IdentityFiles): Promise<
     warnOfOtherReaders(file.mode & ~READABLE_FOR_GROUP, 'join key', joinKeyFile, log)
     return yes(key)
   } catch (error) {
-    if (isNativeError(error) && 'code' in error && error.code === 'ENOENT') return noJoinKey(joinKeyFile)
+    if (codeOf(error) === 'ENOENT') return noJoinKey(joinKeyFile)
     return no('invalid', `--join-key-file: ${joinKeyFile} can't be used: ${textOf(error)}`)
   }
 }
@@ -161,5 +160,3 @@ export async function readSecretFile(path: string, mode?: number): Promise<Secre
     await handle.close()
   }
 }
-
-const codeOf = (error: unknown): unknown => (isNativeError(error) && 'code' in error ? error.code : undefined)

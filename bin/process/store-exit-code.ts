@@ -3,9 +3,9 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isDamagedRecord } from '../../core/damage.ts'
 import type { RescueCopy, StoreState } from '../../core/ports.ts'
-import { messageOf } from '../../protocol/message-of.ts'
+import { codeOf, messageOf } from '../../protocol/message-of.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
-import { codeOf, DataDirInUse, isNotPermitted, NotADataDir, StoreTooNew } from '../../store/errors.ts'
+import { DataDirInUse, isNotPermitted, NotADataDir, StoreTooNew } from '../../store/errors.ts'
 import { EXIT, ExitError, isExitError, usageError } from './exit.ts'
 
 /** Error codes after which only another folder helps: a file in its place, a read-only disk, no right to write. */

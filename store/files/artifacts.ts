@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import { codeOf } from '../errors.ts'
+import { codeOf } from '../../protocol/message-of.ts'
 import {
   type ArtifactDraft,
   type ArtifactProgress,

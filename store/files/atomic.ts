@@ -8,7 +8,7 @@
 import { constants, renameSync, statSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { codeOf } from '../errors.ts'
+import { codeOf } from '../../protocol/message-of.ts'
 
 const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
 /** A folder with the name of a draft, which this module never creates. */

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs'
 import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
 import type { CredentialRecord, CredentialRecords } from '../../core/settings/credential-origins.ts'
-import { codeOf } from '../errors.ts'
+import { codeOf } from '../../protocol/message-of.ts'
 import { replaceFile } from './atomic.ts'
 import { type GuardWrite, StoreQueue } from './store-queue.ts'
 

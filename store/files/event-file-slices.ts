@@ -5,7 +5,8 @@
  * that earlier versions wrote have no checksum; there only the lines and their indexes tell that events are lost. The
  * file is opened for each slice, so that a slow reader holds no descriptor.
  */
-import { codeOf } from '../errors.ts'
+
+import { codeOf } from '../../protocol/message-of.ts'
 import { DAMAGED, type EventFileRecord, MISSING } from '../lmdb/event-buffer.ts'
 import { type FileSum, isIntact, type SumsFrom, selectSums } from '../lmdb/file-sums.ts'
 import { findOffsetAfter, openForReading, parseEvent, readLineSlice } from './event-file.ts'

@@ -9,8 +9,8 @@
 import { close, constants, fdatasync, fstat, ftruncate, open as openFile, type Stats, write } from 'node:fs'
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { codeOf } from '../../protocol/message-of.ts'
 import type { RunEvent } from '../../protocol/run.ts'
-import { codeOf } from '../errors.ts'
 import { replaceFile } from './atomic.ts'
 import { runFolder } from './run-folder.ts'
 

@@ -8,8 +8,8 @@
  */
 import { dirname } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import { messageOf } from '../../protocol/message-of.ts'
-import { isDiskFull, StoreBroken, StoreClosed } from '../errors.ts'
+import { isDiskFull, messageOf } from '../../protocol/message-of.ts'
+import { StoreBroken, StoreClosed } from '../errors.ts'
 import { type LostEvents, lossLine } from '../event-order.ts'
 import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'

@@ -8,7 +8,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
-import { codeOf } from '../errors.ts'
+import { codeOf } from '../../protocol/message-of.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
 import { type GuardWrite, StoreQueue } from './store-queue.ts'
 

@@ -18,8 +18,8 @@ import type {
   StoreState,
   Write,
 } from '../../core/ports.ts'
-import { messageOf } from '../../protocol/message-of.ts'
-import { DatabaseLost, isDiskFull, StoreBroken, StoreClosed } from '../errors.ts'
+import { isDiskFull, messageOf } from '../../protocol/message-of.ts'
+import { DatabaseLost, StoreBroken, StoreClosed } from '../errors.ts'
 import { type FileLoss, OpenFile } from '../files/atomic.ts'
 import { Batch, type BatchedCommit } from './batch.ts'
 import type { DamageList } from './damage-list.ts'

@@ -8,8 +8,8 @@ import { randomFillSync } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { messageOf } from '../../protocol/message-of.ts'
-import { codeOf, DatabaseDamaged } from '../errors.ts'
+import { codeOf, messageOf } from '../../protocol/message-of.ts'
+import { DatabaseDamaged } from '../errors.ts'
 
 export const EMERGENCY_SPACE_BYTES = 16 * 1024 * 1024
 const CHUNK_BYTES = 1024 * 1024

@@ -3,8 +3,8 @@ import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from 
 import { join } from 'node:path'
 import { open, openAsClass, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import type { FoundDatabase } from '../../core/installation.ts'
-import { messageOf } from '../../protocol/message-of.ts'
-import { codeOf, DatabaseDamaged, isNotPermitted, StoreFull, StoreUnreadable } from '../errors.ts'
+import { codeOf, messageOf } from '../../protocol/message-of.ts'
+import { DatabaseDamaged, isNotPermitted, StoreFull, StoreUnreadable } from '../errors.ts'
 import { inspectDataFile } from './data-file.ts'
 import { freeBytesIn } from './emergency-space.ts'
 

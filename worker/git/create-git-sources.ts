@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { Clock, CodeHost, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
+import { codeOf, isDiskFull } from '../../protocol/message-of.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
 import { keysInText, refuseKeys } from '../secrets/key-forms.ts'
@@ -21,7 +22,7 @@ import {
 import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up/follow-up-context.ts'
 import { pushFollowUp } from './follow-up/follow-up-push.ts'
 import { createGit, type Git, withSignal } from './git.ts'
-import { isDiskFull, refusedCodeHostToken, unreadableRemote } from './git-errors.ts'
+import { refusedCodeHostToken, unreadableRemote } from './git-errors.ts'
 import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from './git-ports.ts'
 import { makePassable } from './mirror/bare-repository.ts'
 import { MirrorCache, type MirrorCacheLimits } from './mirror/mirror-cache.ts'
@@ -253,8 +254,4 @@ async function withDiskErrors<T>(activity: string, work: () => Promise<Result<T>
     const hint = isFull ? 'make room in' : 'see that the worker may use'
     return no(isFull ? 'unavailable' : 'failed', `${activity} failed (${code}); ${hint} its data directory`)
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

@@ -208,12 +208,6 @@ export function lastLines(text: string): string {
   return printable(lines.slice(-LINES_QUOTED_MAX).join(' / ')).slice(0, CHARS_QUOTED_MAX)
 }
 
-/** Tells whether an error means that the disk, or a quota on it, is full, which a later try may find otherwise. */
-export function isDiskFull(error: unknown): boolean {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
-  return code === 'ENOSPC' || code === 'EDQUOT'
-}
-
 // ---- queue reasons -------------------------------------------------------------------------------------------------
 
 /**

@@ -8,11 +8,11 @@ import { closeSync, openSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { messageOf } from '../../protocol/message-of.ts'
+import { isDiskFull, messageOf } from '../../protocol/message-of.ts'
 import { coverInheritedFds, listInheritableFds, requirePipes } from '../sandbox/descriptors.ts'
 import type { GitCall, GitOptions, GitResult } from './git.ts'
 import { TOKEN_FD } from './git-environment.ts'
-import { isDiskFull, lastLines } from './git-errors.ts'
+import { lastLines } from './git-errors.ts'
 import { TOKEN_USER } from './resolve-remote.ts'
 
 const OUTPUT_CHARS_MAX = 256 * 1024

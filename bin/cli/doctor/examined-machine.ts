@@ -15,7 +15,7 @@ import { readConfig } from '../../../core/settings/read.ts'
 import type { AttentionItem } from '../../../protocol/attention.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { isFolder, TRACKER_FACTS } from '../../../protocol/drivers.ts'
-import { messageOf } from '../../../protocol/message-of.ts'
+import { codeOf, messageOf } from '../../../protocol/message-of.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import type { HealthResponse, WorkerAgents, WorkerView } from '../../../protocol/worker.ts'
 import { CODE_HOST_REGISTRY } from '../../../providers/codehost/registry.ts'
@@ -24,7 +24,6 @@ import type { ClientPool } from '../../../providers/http/client-types.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import type { Http } from '../../../providers/http/http-types.ts'
 import { TRACKER_REGISTRY } from '../../../providers/tracker/registry.ts'
-import { codeOf } from '../../../store/errors.ts'
 import {
   CREDENTIAL_RECORDS_FILE,
   CredentialRecordsOnDisk,

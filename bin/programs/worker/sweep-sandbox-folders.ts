@@ -13,7 +13,7 @@ import { acquireLock, type LockOptions } from '../../../store/lock.ts'
 import {
   type AbandonedLocation,
   findAbandonedLocations,
-  RECORD_FILE,
+  OWNER_FILE,
 } from '../../../worker/run/disk/sandbox-location.ts'
 import { removeFolderTree } from '../../../worker/sandbox/folders.ts'
 
@@ -46,7 +46,7 @@ export async function deleteAbandonedLocations(
       acquireLock(abandoned.folder, lock)
       log.info({ ...abandoned }, 'deleting the sandboxes of a data directory that was deleted')
       for (const name of await readdir(abandoned.folder))
-        if (name !== RECORD_FILE) await removeFolderTree(join(abandoned.folder, name))
+        if (name !== OWNER_FILE) await removeFolderTree(join(abandoned.folder, name))
       await removeFolderTree(abandoned.folder)
     } catch (error) {
       if (error instanceof DataDirInUse) continue

@@ -7,6 +7,7 @@
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { no, type Result, yes } from '../../../core/result.ts'
+import { codeOf } from '../../../protocol/message-of.ts'
 import { createChecker, parseJson } from '../../../protocol/parse.ts'
 import { KeptPull } from '../../../protocol/pulls.ts'
 
@@ -67,15 +68,11 @@ export async function readPlainFile(path: string, name: string): Promise<Result<
     }
     return yes({ bytes: await handle.readFile(), stats })
   } catch (error) {
-    const code = errorCode(error)
+    const code = codeOf(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return no('unknown', `there is no ${name}`)
     if (code === 'ELOOP') return no('invalid', `${name} is a link; put the file itself there`)
     return no('invalid', `${name} cannot be read (${code})`)
   } finally {
     await handle?.close()
   }
-}
-
-export function errorCode(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

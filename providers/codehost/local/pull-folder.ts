@@ -11,10 +11,11 @@ import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
+import { codeOf } from '../../../protocol/message-of.ts'
 import type { KeptPull } from '../../../protocol/pulls.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { removeStaleDrafts, replaceIfUnchanged } from '../../tracker/local/atomic-rewrite.ts'
-import { type DatedPull, decodePull, encodePull, errorCode, readPlainFile } from './pull-file.ts'
+import { type DatedPull, decodePull, encodePull, readPlainFile } from './pull-file.ts'
 
 const PULL_FILES_MAX = 10_000
 /** Unreadable files that a listing names; the rest is counted. */
@@ -121,7 +122,7 @@ export class PullFolder {
   #unwritable(error: unknown) {
     return no(
       'failed',
-      `${printable(this.#path)} cannot be written (${errorCode(error)}); give switchyard write access`,
+      `${printable(this.#path)} cannot be written (${codeOf(error)}); give switchyard write access`,
     )
   }
 
@@ -136,7 +137,7 @@ export class PullFolder {
       await writeFileSynced(draft, bytes)
       await link(draft, this.pathOf(number))
     } catch (error) {
-      if (errorCode(error) === 'EEXIST') return false
+      if (codeOf(error) === 'EEXIST') return false
       throw error
     } finally {
       await rm(draft, { force: true })
@@ -155,10 +156,10 @@ export class PullFolder {
       const numbers = names.flatMap((name) => PULL_NAME.exec(name)?.[1] ?? []).map(Number)
       return yes(numbers.sort((a, b) => a - b))
     } catch (error) {
-      if (errorCode(error) === 'ENOENT') return yes([])
+      if (codeOf(error) === 'ENOENT') return yes([])
       return no(
         'failed',
-        `${printable(this.#path)} cannot be read (${errorCode(error)}); give switchyard read access`,
+        `${printable(this.#path)} cannot be read (${codeOf(error)}); give switchyard read access`,
       )
     }
   }
@@ -283,7 +284,7 @@ async function acquireLock(path: string): Promise<bigint | undefined> {
       await handle.close()
     }
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return undefined
+    if (codeOf(error) === 'EEXIST') return undefined
     throw error
   }
 }
@@ -305,7 +306,7 @@ async function removeStaleLock(path: string, clock: LockClock): Promise<boolean>
     // Another process removed the stale lock first, and this file is a new lock: put it back.
     if (moved.ino !== seen.ino) await link(aside, path)
   } catch (error) {
-    if (!['ENOENT', 'EEXIST'].includes(String(errorCode(error)))) throw error
+    if (!['ENOENT', 'EEXIST'].includes(String(codeOf(error)))) throw error
   } finally {
     await rm(aside, { force: true })
   }

@@ -8,6 +8,7 @@
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
 import { copyFile, type FileHandle, link, lstat, open, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { codeOf } from '../../../protocol/message-of.ts'
 
 const DRAFT_NAME = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
 /** No write takes this long, so an older draft is left from a crash. */
@@ -59,7 +60,7 @@ export async function createWholeFile(path: string, bytes: Uint8Array): Promise<
     }
     await placeDraft(draft, path)
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return false
+    if (codeOf(error) === 'EEXIST') return false
     throw error
   } finally {
     await rm(draft, { force: true })
@@ -73,7 +74,7 @@ async function placeDraft(draft: string, path: string): Promise<void> {
   try {
     await link(draft, path)
   } catch (error) {
-    if (!WITHOUT_LINKS.has(errorCode(error))) throw error
+    if (!WITHOUT_LINKS.has(codeOf(error))) throw error
     await copyFile(draft, path, constants.COPYFILE_EXCL)
   }
 }
@@ -97,7 +98,7 @@ async function openDraft(
       return { draft, handle: await open(draft, 'wx', mode) }
     } catch (error) {
       // The name was taken by an earlier process with the same pid; try the next one.
-      if (errorCode(error) !== 'EEXIST') throw error
+      if (codeOf(error) !== 'EEXIST') throw error
     }
   }
 }
@@ -124,7 +125,7 @@ async function copyOwner(handle: FileHandle, { uid, gid }: ExpectedFile['stats']
   try {
     await handle.chown(Number(uid), Number(gid))
   } catch (error) {
-    if (errorCode(error) !== 'EPERM') throw error
+    if (codeOf(error) !== 'EPERM') throw error
   }
 }
 
@@ -133,7 +134,7 @@ function isUnchanged(path: string, { bytes, stats }: ExpectedFile): boolean {
   try {
     file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ELOOP') return false
+    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return false
     throw error
   }
   try {
@@ -156,9 +157,4 @@ async function syncFolder(folder: string): Promise<void> {
   } finally {
     await handle.close()
   }
-}
-
-/** Reads code and message of a failed system call without `instanceof`, which fails for errors of another realm. */
-export function errorCode(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

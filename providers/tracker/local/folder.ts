@@ -18,7 +18,7 @@ import type { Clock, TrackedTicket } from '../../../core/ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { keepKnownTicket } from '../../../core/tickets/compare-listings.ts'
 import { TICKET_FILES_MAX } from '../../../protocol/limits.ts'
-import { errorCode } from './atomic-rewrite.ts'
+import { codeOf } from '../../../protocol/message-of.ts'
 import type { TicketReadResult } from './ticket-file.ts'
 import {
   fingerprintOf,
@@ -196,7 +196,7 @@ export class TicketFolder {
         return known
       return await this.#readFile(name, path, known?.result)
     } catch (error) {
-      if (VANISHED_CODES.has(errorCode(error))) return undefined
+      if (VANISHED_CODES.has(codeOf(error))) return undefined
       return {
         fingerprint: '',
         isSettled: false,

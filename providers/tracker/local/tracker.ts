@@ -19,11 +19,11 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import { placeNewTicket } from '../../../core/tickets/new-ticket.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_FILES_MAX, TRACKER_PROJECTS_MAX } from '../../../protocol/limits.ts'
-import { messageOf } from '../../../protocol/message-of.ts'
+import { codeOf, messageOf } from '../../../protocol/message-of.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import { refuseMovedTicket } from '../tracker-driver.ts'
-import { createWholeFile, errorCode, removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
+import { createWholeFile, removeStaleDrafts, replaceIfUnchanged } from './atomic-rewrite.ts'
 import { TicketFolder, type TicketFolderContents } from './folder.ts'
 import { watchFolder } from './folder-watch.ts'
 import { formatTicketFile, readTicket, replaceState } from './ticket-file.ts'
@@ -131,7 +131,7 @@ class LocalTracker implements Tracker {
       return moved
     } catch (error) {
       this.#folder.onChange(undefined)
-      if (errorCode(error) === 'ENOENT') return refuseChangedFile(file.name)
+      if (codeOf(error) === 'ENOENT') return refuseChangedFile(file.name)
       const name = printable(file.name)
       return no(
         'failed',

@@ -4,9 +4,8 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { no, type Refused } from '../../../core/result.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_FILES_MAX, TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
-import { messageOf } from '../../../protocol/message-of.ts'
+import { codeOf, messageOf } from '../../../protocol/message-of.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import { errorCode } from './atomic-rewrite.ts'
 import { readTicket, type TicketReadResult } from './ticket-file.ts'
 
 /** How often a file is read again while it keeps changing; then its text is taken as it is. */
@@ -95,7 +94,7 @@ export function unprintableNameProblem(name: string): string {
 }
 
 export function unreadableFileProblem(name: string, error: unknown): string {
-  const advice = errorCode(error) === 'EACCES' ? '; give switchyard the right to read it' : ''
+  const advice = codeOf(error) === 'EACCES' ? '; give switchyard the right to read it' : ''
   return `${printable(name)} cannot be read (${printable(messageOf(error))})${advice}`
 }
 
@@ -115,7 +114,7 @@ export function limitProblems(problems: readonly string[]): readonly string[] {
 }
 
 export function refuseUnreadableFolder(path: string, error: unknown): Refused {
-  const code = errorCode(error)
+  const code = codeOf(error)
   const shown = printable(path)
   const advice = 'or set tracker.path to the folder that holds the tickets'
   if (code === 'ENOENT')

@@ -17,7 +17,7 @@ import { acquireLock } from '../../../store/lock.ts'
 import {
   ABANDONED_AFTER_MS,
   chooseSandboxLocation,
-  RECORD_FILE,
+  OWNER_FILE,
 } from '../../../worker/run/disk/sandbox-location.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 import { testAsRoot } from '../../support/skips.ts'
@@ -47,7 +47,7 @@ async function createBench(): Promise<Bench> {
     const { folder } = await chooseSandboxLocation({ ...parts, nodeProgram: '/usr/bin/node' })
     mkdirSync(join(folder, 'sandboxes/run-1'), { recursive: true })
     writeFileSync(join(folder, 'sandboxes/run-1/file'), 'x')
-    utimesSync(join(folder, RECORD_FILE), OLD, OLD)
+    utimesSync(join(folder, OWNER_FILE), OLD, OLD)
     return { dataDir, folder }
   }
   const own = await add('own')
@@ -76,8 +76,8 @@ testAsRoot('a folder is deleted when its data directory was, also with the folde
 testAsRoot('a folder stays while its disk may only be unmounted, or the record is not sound', async () => {
   const bench = await createBench()
   const record = ({ folder }: { folder: string }, text: string) => {
-    writeFileSync(join(folder, RECORD_FILE), text)
-    utimesSync(join(folder, RECORD_FILE), OLD, OLD)
+    writeFileSync(join(folder, OWNER_FILE), text)
+    utimesSync(join(folder, OWNER_FILE), OLD, OLD)
   }
   const otherDisk = await bench.add('other-disk')
   record(otherDisk, `${otherDisk.dataDir}\n${statSync('/proc').dev}\n`)
@@ -87,7 +87,7 @@ testAsRoot('a folder stays while its disk may only be unmounted, or the record i
   record(foreign, '/nowhere/else\n')
   const behindFile = await bench.add('file/data')
   const recent = await bench.add('recent')
-  utimesSync(join(recent.folder, RECORD_FILE), new Date(), new Date())
+  utimesSync(join(recent.folder, OWNER_FILE), new Date(), new Date())
   for (const { dataDir } of [otherDisk, emptyMount, foreign, behindFile, recent])
     rmSync(dataDir, { recursive: true })
   renameSync(join(bench.top, 'file'), join(bench.top, 'moved'))
@@ -100,8 +100,8 @@ testAsRoot('a folder stays while its disk may only be unmounted, or the record i
 testAsRoot('a folder in use stays, and the record of an earlier version is understood', async () => {
   const bench = await createBench()
   const [used, earlier] = [await bench.add('used'), await bench.add('earlier')]
-  writeFileSync(join(earlier.folder, RECORD_FILE), `${earlier.dataDir}\n`)
-  utimesSync(join(earlier.folder, RECORD_FILE), OLD, OLD)
+  writeFileSync(join(earlier.folder, OWNER_FILE), `${earlier.dataDir}\n`)
+  utimesSync(join(earlier.folder, OWNER_FILE), OLD, OLD)
   for (const { dataDir } of [used, earlier]) rmSync(dataDir, { recursive: true })
   const lock = acquireLock(used.folder, real)
   await bench.sweep()

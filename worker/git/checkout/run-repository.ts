@@ -6,6 +6,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../../core/result.ts'
+import { codeOf } from '../../../protocol/message-of.ts'
 import type { Git } from '../git.ts'
 import { createBareRepository, readRef, writeRef } from '../mirror/bare-repository.ts'
 import type { MirrorCache, RemoteRepository } from '../mirror/mirror-cache.ts'
@@ -204,10 +205,6 @@ function tooLarge(bytesMax: number) {
     'invalid',
     `the agent’s work has more than ${Math.floor(bytesMax / 1024 / 1024)} MiB; see what large files it added`,
   )
-}
-
-function codeOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }
 
 // ---- bundling the work ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
  */
 import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { codeOf } from '../../../protocol/message-of.ts'
 
 export interface BareRepositoryOptions {
   /** Whether all users may read it, whatever the umask is; git then keeps it so. */
@@ -68,13 +69,13 @@ async function readText(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
-    if (MISSING_CODES.has((error as NodeJS.ErrnoException).code)) return undefined
+    if (MISSING_CODES.has(codeOf(error))) return undefined
     throw error
   }
 }
 
 /** A folder of that name holds references of other branches, and a file in the path is one of them. */
-const MISSING_CODES: ReadonlySet<string | undefined> = new Set([
+const MISSING_CODES: ReadonlySet<string | number | undefined> = new Set([
   'ENOENT',
   'EISDIR',
   'ENOTDIR',

@@ -21,7 +21,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { dirname, isAbsolute, join } from 'node:path'
-import { isNativeError } from 'node:util/types'
+import { codeOf } from '../../../protocol/message-of.ts'
 import type { SandboxMount } from '../../sandbox/driver.ts'
 import { NODE_INSIDE } from '../../sandbox/inside-paths.ts'
 
@@ -79,12 +79,12 @@ export const findRootFolder = async (dataDir: string): Promise<string> =>
   (await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir))
 
 /** The folder's name is a hash; this file tells people and later workers which data directory it belongs to. */
-export const RECORD_FILE = 'belongs-to'
+export const OWNER_FILE = 'belongs-to'
 
 /** The second line is the file system of the data directory, by which an unmounted disk differs from a deletion. */
 async function writeRecord(folder: string, dataDir: string): Promise<void> {
   const device = (await stat(dirname(dataDir))).dev
-  await writeFile(join(folder, RECORD_FILE), `${dataDir}\n${device}\n`, { mode: 0o600 })
+  await writeFile(join(folder, OWNER_FILE), `${dataDir}\n${device}\n`, { mode: 0o600 })
 }
 
 export function nodeInside(program: string): NodeInside {
@@ -171,7 +171,7 @@ export async function findAbandonedLocations(parent: string, now: number): Promi
 
 async function judge(folder: string, name: string, now: number): Promise<AbandonedLocation | undefined> {
   try {
-    const record = join(folder, RECORD_FILE)
+    const record = join(folder, OWNER_FILE)
     const [dataDir = '', device] = (await readFile(record, 'utf8')).split('\n')
     const { mtimeMs } = await stat(record)
     if (!isAbsolute(dataDir) || folderNameFor(dataDir) !== name) return undefined
@@ -198,7 +198,7 @@ async function isMissing(path: string): Promise<boolean> {
     await lstat(path)
     return false
   } catch (error) {
-    if (isNativeError(error) && 'code' in error && error.code === 'ENOENT') return true
+    if (codeOf(error) === 'ENOENT') return true
     throw error
   }
 }

@@ -6,10 +6,9 @@ import { no, type Refusal, type Refused, type Result, yes } from '../../../core/
 import { followUpMarker } from '../../../core/run/follow-up.ts'
 import { toSingleLine, truncate } from '../../../core/safe-text.ts'
 import type { Job, JobFollowUp, JobPull } from '../../../protocol/frames.ts'
-import { messageOf } from '../../../protocol/message-of.ts'
+import { isDiskFull, messageOf } from '../../../protocol/message-of.ts'
 import { findDamage } from '../../git/checkout/checkout.ts'
 import { deleteBundle, type WorkBundle } from '../../git/checkout/run-repository.ts'
-import { isDiskFull } from '../../git/git-errors.ts'
 import type {
   CheckedOut,
   FollowUpPushRequest,
