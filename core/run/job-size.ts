@@ -3,6 +3,7 @@
  */
 import type { Job } from '../../protocol/frames.ts'
 import { JOB_BYTES_MAX } from '../../protocol/limits.ts'
+import { jsonBytes } from '../../protocol/text-budget.ts'
 import { truncate } from '../safe-text.ts'
 
 /** The most characters that one character can become in JSON. */
@@ -32,10 +33,10 @@ const TRUNCATED_NOTE = '\n\n(The description goes on in the tracker.)'
 /** Truncates the description when the job is too large. Only a very long configuration leaves no space for it. */
 export function fitToFrame<J extends Job>(job: J): J {
   if (certainlyFits(job)) return job
-  const excess = bytesOf(job) - JOB_BYTES_MAX
+  const excess = jsonBytes(job) - JOB_BYTES_MAX
   if (excess <= 0) return job
   const { description } = job.run.ticket
-  const descriptionBytesMax = bytesOf(description) - excess - bytesOf(TRUNCATED_NOTE)
+  const descriptionBytesMax = jsonBytes(description) - excess - jsonBytes(TRUNCATED_NOTE)
   return withDescription(
     job,
     descriptionBytesMax <= 0
@@ -53,7 +54,7 @@ function truncateToJsonBytes(text: string, bytesMax: number): string {
   let [fits, tooLong] = [0, text.length + 1]
   while (tooLong - fits > 1) {
     const middle = Math.floor((fits + tooLong) / 2)
-    if (bytesOf(truncate(text, middle)) <= bytesMax) fits = middle
+    if (jsonBytes(truncate(text, middle)) <= bytesMax) fits = middle
     else tooLong = middle
   }
   return truncate(text, fits)
@@ -62,9 +63,7 @@ function truncateToJsonBytes(text: string, bytesMax: number): string {
 export function takeWithin(texts: readonly string[], bytesMax: number): string[] {
   let left = bytesMax
   return texts.filter((text) => {
-    left -= bytesOf(text) + 1
+    left -= jsonBytes(text) + 1
     return left >= 0
   })
 }
-
-export const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))

@@ -23,6 +23,7 @@ import type {
 } from '../../protocol/frames.ts'
 import { INSTRUCTIONS_CHARS_MAX, JOB_BYTES_MAX, JOB_DISCUSSION_BYTES_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory, Run, Ticket } from '../../protocol/run.ts'
+import { jsonBytes } from '../../protocol/text-budget.ts'
 import { extend } from '../extend.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { agentCredential } from '../settings/agent-credentials.ts'
@@ -30,7 +31,7 @@ import { isTrackerAtCodeHost } from '../settings/credential-origins.ts'
 import { isSameName } from '../tickets/names.ts'
 import { branchFor } from './branch.ts'
 import type { PullDiscussion } from './follow-up.ts'
-import { bytesOf, fitToFrame, takeWithin, withDescription } from './job-size.ts'
+import { fitToFrame, takeWithin, withDescription } from './job-size.ts'
 import { artifactBudget, executionLogBytes, logBudget } from './log-budget.ts'
 import type { PublishWord } from './publishing.ts'
 import { providerFor } from './run-options.ts'
@@ -102,7 +103,7 @@ export function buildFollowUpJob(facts: FollowUpJobFacts): AgentJob {
     followUp,
   })
   const withoutDiscussion = withDescription(jobOf(trimDiscussion(discussion, 0)), '')
-  const discussionBytesMax = Math.min(JOB_DISCUSSION_BYTES_MAX, JOB_BYTES_MAX - bytesOf(withoutDiscussion))
+  const discussionBytesMax = Math.min(JOB_DISCUSSION_BYTES_MAX, JOB_BYTES_MAX - jsonBytes(withoutDiscussion))
   return fitToFrame(jobOf(trimDiscussion(discussion, Math.max(0, discussionBytesMax))))
 }
 

@@ -66,8 +66,6 @@ export function priceOf(model: string, table: PriceTable): ModelPrice | undefine
 }
 
 const TOKENS_PER_PRICE = 1_000_000
-/** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
-const USD_STEPS = 1e9
 
 export function priceInUsd(use: TokenUse, rates: Rates): number {
   const { cacheWriteTokens, cacheWriteHourTokens = 0 } = use
@@ -78,8 +76,14 @@ export function priceInUsd(use: TokenUse, rates: Rates): number {
     (cacheWriteTokens - hour) * rates.cacheWrite +
     hour * (rates.cacheWriteHour ?? rates.cacheWrite) +
     use.outputTokens * rates.output
-  return Math.min(Math.round((sum / TOKENS_PER_PRICE) * USD_STEPS) / USD_STEPS, USD_MAX)
+  return roundUsd(sum / TOKENS_PER_PRICE)
 }
+
+/** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
+const USD_STEPS = 1e9
+
+export const roundUsd = (usd: number): number =>
+  Math.min(Math.round(Math.min(usd, USD_MAX) * USD_STEPS) / USD_STEPS, USD_MAX)
 
 export function ratesFor(price: ModelPrice, use: TokenUse): Rates {
   const prompt = use.inputTokens + use.cacheReadTokens + use.cacheWriteTokens

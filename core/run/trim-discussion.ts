@@ -6,6 +6,7 @@
  */
 import { FOLLOW_UP_ITEMS_MAX, ID_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullCheck, PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import { jsonBytes } from '../../protocol/text-budget.ts'
 import type { PullDetailFacts } from '../provider-ports.ts'
 import { truncate } from '../safe-text.ts'
 import type { PullDiscussion } from './follow-up.ts'
@@ -61,7 +62,7 @@ function selectRemarks(remarks: readonly Remark[], bytesMax: number): ReadonlySe
   const counts = { thread: 0, review: 0, comment: 0 }
   let left = bytesMax
   const fits = peopleFirst.filter(({ is, item }) => {
-    const bytes = bytesOf(item) + 1
+    const bytes = jsonBytes(item) + 1
     if (bytes > left || counts[is] >= FOLLOW_UP_ITEMS_MAX) return false
     left -= bytes
     counts[is] += 1
@@ -74,10 +75,10 @@ function selectRemarks(remarks: readonly Remark[], bytesMax: number): ReadonlySe
 function shortenThread(thread: PullThread): { at: string; item: PullThread; omitted: number } {
   const [first, ...rest] = thread.comments.map(shortenBody)
   const at = thread.comments.at(-1)?.createdAt ?? ''
-  let bytesLeft = FOLLOW_UP_THREAD_BYTES_MAX - (first === undefined ? 0 : bytesOf(first))
+  let bytesLeft = FOLLOW_UP_THREAD_BYTES_MAX - (first === undefined ? 0 : jsonBytes(first))
   const kept: PullComment[] = []
   for (const comment of rest.reverse()) {
-    bytesLeft -= bytesOf(comment) + 1
+    bytesLeft -= jsonBytes(comment) + 1
     if (bytesLeft < 0) break
     kept.unshift(comment)
   }
@@ -101,8 +102,6 @@ function shortenBody<T extends { readonly body: string }>(remark: T): T {
 function lastChars(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(-charsMax).replace(/^[\uDC00-\uDFFF]/, '')
 }
-
-const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
 // ---- failed checks -----------------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@
 import { createHash } from 'node:crypto'
 import type { CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
-import { COST_MODELS_MAX, USD_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
+import { COST_MODELS_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { UsageKey } from '../ports.ts'
 import { no, type Result, yes } from '../result.ts'
-import { costUsdOf, type PriceTable } from './price.ts'
+import { costUsdOf, type PriceTable, roundUsd } from './price.ts'
 
 /** Stricter than the schema: some file systems treat `.JSON` like `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i
@@ -99,13 +99,9 @@ export function sumTokens(rows: readonly TokenSums[]): TokenSums {
 
 const addTokens = (sum: number, tokens: number): number => Math.min(sum + tokens, Number.MAX_SAFE_INTEGER)
 
-/** Finer than any price per token, coarse enough to hide floating-point errors such as 0.1 + 0.2. */
-const USD_STEPS = 1e9
-
 /** Returns undefined when no amount is known. */
 export function sumUsd(rows: readonly { readonly costUsd?: number | undefined }[]): number | undefined {
   let sum: number | undefined
   for (const { costUsd } of rows) if (costUsd !== undefined) sum = (sum ?? 0) + costUsd
-  if (sum === undefined) return undefined
-  return Math.min(Math.round(Math.min(sum, USD_MAX) * USD_STEPS) / USD_STEPS, USD_MAX)
+  return sum === undefined ? undefined : roundUsd(sum)
 }

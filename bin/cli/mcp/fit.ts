@@ -2,25 +2,23 @@
  * Makes results fit into `MCP_RESULT_BYTES_MAX`: a list ends earlier and says how to read on, a record's long texts
  * and lists are shortened, a text is given in parts. A list holds short forms of its records.
  */
+
+import { truncate } from '../../../core/safe-text.ts'
 import { MCP_PAGE_DEFAULT, MCP_RESULT_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { PullSummary } from '../../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../../protocol/run.ts'
+import { jsonBytes } from '../../../protocol/text-budget.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 
 /** The rest is for the fields beside a list or a text. */
 const CONTENT_BYTES_MAX = MCP_RESULT_BYTES_MAX - 2 * 1024
 
-export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
-
 /** A text with at most so many characters, and the number of those that were left out. */
 export function shorten(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
-  const kept = withoutHalf(text.slice(0, charsMax))
+  const kept = truncate(text, charsMax)
   return `${kept}… (${text.length - kept.length} more characters)`
 }
-
-/** The end of a slice must not split a surrogate pair. */
-const withoutHalf = (text: string): string => text.replace(/[\ud800-\udbff]$/, '')
 
 // ---- lists -------------------------------------------------------------------------------------------------------
 
@@ -98,11 +96,11 @@ interface TextPart {
 
 /** The part of a text from an offset on, at whole lines where it can be. */
 export function fitText(whole: string, offset: number): TextPart {
-  let text = whole.slice(offset, offset + CONTENT_BYTES_MAX)
-  while (jsonBytes(text) > CONTENT_BYTES_MAX) text = withoutHalf(text.slice(0, Math.floor(text.length * 0.8)))
+  let text = truncate(whole.slice(offset), CONTENT_BYTES_MAX)
+  while (jsonBytes(text) > CONTENT_BYTES_MAX) text = truncate(text, Math.floor(text.length * 0.8))
   if (offset + text.length >= whole.length) return { text, readOn: undefined }
   const lines = text.lastIndexOf('\n') + 1
-  const part = lines > 0 ? text.slice(0, lines) : withoutHalf(text)
+  const part = lines > 0 ? text.slice(0, lines) : text
   return { text: part, readOn: { offset: offset + part.length } }
 }
 

@@ -15,6 +15,7 @@ import type { McpInput, McpToolName } from '../../../protocol/mcp-tools.ts'
 import type { PullFile } from '../../../protocol/pulls.ts'
 import { quoteWord } from '../../../protocol/quote-word.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
+import { jsonBytes } from '../../../protocol/text-budget.ts'
 import { keepColors } from '../../output/text-width.ts'
 import { type Present, parseSince } from '../../output/times.ts'
 import { refusedError, unwrapOrExit } from '../../process/exit.ts'
@@ -30,7 +31,6 @@ import {
   fitRecord,
   fitText,
   ITEM_BYTES_MAX,
-  jsonBytes,
   pageOf,
   shorten,
   summarizePull,

@@ -8,6 +8,7 @@
 import { type Result, yes } from '../../../core/result.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PULL_FILES_LISTED_MAX } from '../../../protocol/limits.ts'
 import type { PullFile } from '../../../protocol/pulls.ts'
+import { jsonBytes } from '../../../protocol/text-budget.ts'
 import { type GitExit, gitFailure, type RunGit, runGitForText } from './git-run.ts'
 
 export interface TreeDiff {
@@ -176,18 +177,14 @@ function extractHunks(section: string): string[] {
 }
 
 function dropOversizedPatches(files: readonly PullFile[]): PullFile[] {
-  const pathBytes = files.map(
-    ({ path, previousPath = '' }) => jsonByteLength(path) + jsonByteLength(previousPath),
-  )
+  const pathBytes = files.map(({ path, previousPath = '' }) => jsonBytes(path) + jsonBytes(previousPath))
   let bytesLeft = FILES_JSON_BYTES_MAX - pathBytes.reduce((sum, bytes) => sum + bytes, 0)
   return files.map((file) => {
     const { patch, ...rest } = file
     if (patch === undefined) return file
-    const bytes = jsonByteLength(patch)
+    const bytes = jsonBytes(patch)
     if (patch.length > PATCH_CHARS_MAX || bytes > bytesLeft) return rest
     bytesLeft -= bytes
     return file
   })
 }
-
-const jsonByteLength = (text: string): number => Buffer.byteLength(JSON.stringify(text))
