@@ -6,12 +6,12 @@
  * the host stays away, or the person detaches.
  */
 import type { AttachInput, AttachOutput } from '../protocol/dashboard.ts'
+import { TerminalOutputFilter } from '../protocol/terminal-output-filter.ts'
 import { fillPath } from './client.ts'
 import type { ClientSocket, DialSocket, HostAddress, SocketEnd } from './connection.ts'
 import { describeRefusal, HostNotFound, withoutControls } from './errors.ts'
 import type { InputClock, InputSender, WindowSize } from './input-sender.ts'
 import { REQUEST_LINES } from './request-lines.ts'
-import { LocalTerminalFilter } from './terminal-output-filter.ts'
 
 export type AttachmentEnd =
   /** The session's process ended with this exit code. */
@@ -138,7 +138,7 @@ function runConnection(options: AttachmentOptions, address: HostAddress): Promis
   const { runId, dial, clock, inputSender, size, draw, leave, onRedrawNeeded } = options
   const began = clock.monotonic()
   // A new filter, because an unfinished escape sequence of the last connection does not continue here.
-  const filter = new LocalTerminalFilter()
+  const filter = new TerminalOutputFilter()
   let [hasOutput, isRedraw] = [false, false]
   return new Promise((resolve) => {
     const listener: TerminalListener = {

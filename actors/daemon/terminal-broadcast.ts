@@ -18,8 +18,8 @@ import { TokenBucket } from '../../core/token-bucket.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
+import { TerminalOutputFilter } from '../../protocol/terminal-output-filter.ts'
 import type { DaemonContext } from './daemon-context.ts'
-import { TerminalOutputFilter } from './terminal-output-filter.ts'
 
 export interface TerminalBroadcastPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
   /** The timer key of this terminal. */

@@ -12,10 +12,8 @@ import type { HostAddress } from '../../../client/connection.ts'
 import { findHost } from '../../../client/find-host.ts'
 import { InputSender } from '../../../client/input-sender.ts'
 import { dialByNode } from '../../../client/node-socket.ts'
-import { LocalTerminalFilter } from '../../../client/terminal-output-filter.ts'
 import type { AttachInput } from '../../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
-import { measureCpuMs } from '../../support/cpu-time.ts'
 import { drawSeed } from '../../support/random.ts'
 import { encodeReply, startTerminalHost } from '../../support/terminal-host.ts'
 import { closeAfterTest, createSettableClock, openTestServer, TOKEN } from '../../support/test-resources.ts'
@@ -27,20 +25,6 @@ const sure = { seed: SEED }
 const NOWHERE = 'http://127.0.0.1:9'
 /** Much shorter than the timeout of a silent host, and much longer than detaching takes on a busy machine. */
 const LEAVE_MS_MAX = 8_000
-
-/** Splits a text into chunks of one to three characters, or of the given sizes. */
-function splitText(text: string, sizes: readonly number[]): string[] {
-  const signs = [...text]
-  const pieces: string[] = []
-  for (let at = 0, turn = 0; at < signs.length; turn += 1) {
-    const size = sizes[turn % sizes.length] ?? 1
-    pieces.push(signs.slice(at, at + size).join(''))
-    at += size
-  }
-  return pieces
-}
-
-const cuts = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 8 })
 
 // ---- the detach keys -----------------------------------------------------------------------------------------------
 
@@ -112,137 +96,6 @@ describe('the detach keys', () => {
     )
   })
 })
-
-// ---- the output filter ---------------------------------------------------------------------------------------------
-
-describe('the output filter', () => {
-  const DRAWING = [
-    'plain text, é漢🙂\r\n\t\x07\x08',
-    '\x1b[31;1mred\x1b[0m\x1b[38;5;200m\x1b[38:2::1:2:3m',
-    '\x1b[2J\x1b[H\x1b[3;4H\x1b[K\x1b[5A\x1b[2 q\x1b[!p\x1b[4:3m',
-    '\x1b[?1049h\x1b[?2004h\x1b[?1003;1006h\x1b[?25l\x1b[?2026h\x1b[r\x1b[s\x1b[u',
-    '\x1b[4h\x1b[22h\x1b[?12h\x1b[?25;2004h\x1b7\x1b8\x1bM\x1bc\x1b(0\x1b(B\x1b=\x1b>\x1b#8',
-    '\x1b]8;id=1;https://host.example/a?b=c;d\x1b\\link\x1b]8;;\x1b\\',
-  ]
-  const REACHING = [
-    '\x1b]52;c;c2VjcmV0\x07', // the clipboard
-    '\x1b]0;title\x1b\\',
-    '\x1b]2;title\x07',
-    '\x1bktitle\x1b\\',
-    '\x1b[22;2t\x1b[21t\x1b[8;1;1t\x1b[>2t', // the window
-    '\x1b]9;notice\x07\x1b]777;notify;a;b\x07\x1b]1337;File=inline=1:AAAA\x07',
-    '\x1b]10;?\x1b\\\x1b]4;1;?\x07', // what colours it has
-    '\x1bP$qm\x1b\\\x1bP+q544e\x1b\\', // what it is like
-    '\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\', // through another terminal in between
-    '\x1b_Ga=T;AAAA\x1b\\\x1b^private\x1b\\\x1bXstart\x1b\\',
-    '\x1b[c\x1b[>c\x1b[=c\x1b[0c\x1bZ\x05', // who it is
-    '\x1b[5n\x1b[6n\x1b[?6n\x1b[?996n\x1b[?u\x1b[?4m\x1b[>q\x1b[?1;1;0S\x1b[x',
-    '\x1b[?2026$p\x1b[4$p\x1b[1;1;1;1;1;1*y\x1b[1$w', // how it is set
-    '\x1b[5i\x1b[?5i', // the printer
-    '\x9b6n\x9d0;t\x9c\x90q\x9c', // in eight bits
-    '\x1b]8;;javascript:\u{202e}evil\x1b\\',
-    '\x1b]8;;javascript:evil()\x1b\\',
-    '\x1b]8;id=1;file:///etc/passwd\x07',
-    '\x1b]8;;https://a b\x07',
-    '\x1b[2h',
-    '\x1b[4;02h',
-    '\x1b[?2l',
-    '\x1b[?25;9001h',
-    '\x1b[>4;2m',
-    '\x1b[>1u',
-    '\x1b[=1;1u',
-    '\x1b[<1u',
-    '\x1b[>4n',
-    '\x1b[>1;2f',
-  ]
-  const ENDED_LINK = '\x1b]8;;\x1b\\'
-  const all = (pieces: readonly string[]): string => {
-    const filter = new LocalTerminalFilter()
-    return pieces.map((piece) => filter.filter(piece)).join('')
-  }
-
-  test.each(DRAWING)('%j draws, and passes unchanged, however it is split', (text) => {
-    fc.assert(
-      fc.property(cuts, (sizes) => expect(all(splitText(text, sizes))).toBe(text)),
-      { ...sure, numRuns: 20 },
-    )
-  })
-
-  test.each(REACHING)('%j is removed, however it is split', (text) => {
-    fc.assert(
-      fc.property(cuts, (sizes) => {
-        const shown = all(splitText(`<${text}>`, sizes))
-        expect(shown.replace(/6n|0;t|q/g, '').replace(ENDED_LINK, '')).toBe('<>')
-      }),
-      { ...sure, numRuns: 20 },
-    )
-  })
-
-  test('a link that is refused ends the one before', () => {
-    const good = '\x1b]8;;https://host.example/\x1b\\'
-    expect(all([`${good}a\x1b]8;;file:///x\x07b`])).toBe(`${good}a${ENDED_LINK}b`)
-  })
-
-  test('too long sequences are removed', () => {
-    expect(
-      all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
-    ).toBe(`<${ENDED_LINK}>`)
-  })
-
-  test('a string that never ends costs next to nothing', () => {
-    const filter = new LocalTerminalFilter()
-    const piece = 'x'.repeat(1024 * 1024)
-    const cpuMs = measureCpuMs(() => {
-      expect(filter.filter(`\x1b]8;;https://${piece}`)).toBe('')
-      for (let n = 0; n < 50; n += 1) filter.filter(piece)
-      expect(filter.filter('\x1b\\.')).toBe(`${ENDED_LINK}.`)
-    })
-    expect(cpuMs).toBeLessThan(2_000)
-  })
-
-  test('a control character inside a query does not hide it', () => {
-    expect(all(['\x1b[6\n\x00n', '\x1b[\x056n', '\x1b\r[6n.'])).toBe('\n\x00\r.')
-  })
-
-  test('an aborted sequence hides neither itself nor the next', () => {
-    expect(all(['\x1b]0;t\x1b[31m', '\x1b[6\x1b[6n', '\x1b[6\x18n', '\x1b]52;\x1b]52;c;eA==\x07.'])).toBe(
-      '\x1b[31m\x18n.',
-    )
-  })
-
-  test('no query ever passes, and splitting makes no difference', () => {
-    const piece = fc.oneof(
-      fc.constantFrom(
-        ...DRAWING,
-        ...REACHING,
-        '\x1b',
-        '\x1b[',
-        '\x1b]',
-        '\\',
-        '\x07',
-        ';',
-        '?',
-        '6n',
-        '\x18',
-      ),
-      fc.string({ maxLength: 5 }),
-    )
-    fc.assert(
-      fc.property(fc.array(piece, { maxLength: 12 }), cuts, (pieces, sizes) => {
-        const text = pieces.join('')
-        const shown = all([text])
-        expect(all(splitText(text, sizes))).toBe(shown)
-        // Filtered output passes the filter unchanged.
-        expect(all([shown])).toBe(shown)
-        expect(shown).not.toMatch(QUESTION)
-      }),
-      { ...sure, numRuns: 500 },
-    )
-  })
-})
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal is asked with these
-const QUESTION = /\x1b(?:\[[<-?]?[0-9;]*[cnt]|\](?!8;)|[PX^_kZ])|[\x05\x80-\x9f]/
 
 // ---- the input sender ----------------------------------------------------------------------------------------------
 

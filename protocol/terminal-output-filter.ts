@@ -2,9 +2,9 @@
  * Filters a session's terminal output down to what only draws: text, colours, cursor movements.
  *
  * Escape sequences can fill a person's clipboard, rename the window, print, or make the terminal answer as if the person
- * had typed. A process in a sandbox may try that, so views receive only the sequences on this list. The worker's own
- * virtual terminal receives everything, and answers. A sequence that is split between two chunks is held back until it
- * is complete, so it cannot pass unfiltered.
+ * had typed. A process in a sandbox may try that, so views receive only the sequences on this list: the worker filters
+ * what it sends, and a command filters again before a person's terminal. The worker's own virtual terminal receives
+ * everything, and answers. A sequence that is split between two chunks is held back until it is complete.
  */
 
 /** Longer than any allowed sequence. */
@@ -31,7 +31,7 @@ const DRAWING = [UNMARKED, COUNTED, MARKED, WITH_INTERMEDIATE, ALONE, CHARACTER_
  * escape; and characters that a terminal answers to or reads as an escape.
  */
 const NOT_DRAWING = new RegExp(
-  `\\x1b(?!${DRAWING})(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_]|[ -/]*[0-~]|)|[\\x05\\x80-\\x9f]`,
+  `\\x1b(?!${DRAWING})(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_k]|[ -/]*[0-~]|)|[\\x05\\x80-\\x9f]`,
   'g',
 )
 /** An escape sequence at the end that the next chunk may complete. */
@@ -93,4 +93,4 @@ export class TerminalOutputFilter {
   }
 }
 
-const opensString = (found: string): boolean => found.length === 2 && ']PX^_'.includes(found.charAt(1))
+const opensString = (found: string): boolean => found.length === 2 && ']PX^_k'.includes(found.charAt(1))

@@ -1,7 +1,7 @@
 /** The terminal output filter: drawing sequences pass; queries, titles, clipboard and printing are removed. */
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
-import { TerminalOutputFilter } from '../../../actors/daemon/terminal-output-filter.ts'
+import { TerminalOutputFilter } from '../../../protocol/terminal-output-filter.ts'
 import { measureCpuMs } from '../../support/cpu-time.ts'
 
 const filterAll = (...pieces: readonly string[]): string => {
@@ -15,15 +15,24 @@ const passing = [
   '\x1b[4:3mcurly',
   '\x1b[2J\x1b[H\x1b[10;20H\x1b[K',
   '\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?12h\x1b[22h',
-  '\x1b7\x1b8\x1bM\x1bc',
+  '\x1b7\x1b8\x1bM\x1bc\x1b=\x1b>\x1b#8\x1b[38:2::1:2:3m\x1b[?1003;1006h\x1b[r\x1b[s\x1b[u',
   '\x1b(0q\x1b(B',
   '\x1b[2 q\x1b[!p',
   '\x1b[S\x1b[1000T\x1b[3b\x1b[32766;32766H',
 ]
 
 const removed: readonly (readonly [what: string, output: string, left: string])[] = [
-  ['a title', '\x1b]0;you are root\x07', ''],
+  ['a title', '\x1b]0;you are root\x07\x1b]2;root\x1b\\\x1bkroot\x1b\\', ''],
   ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
+  ['the window', '\x1b[22;2t\x1b[21t\x1b[8;1;1t\x1b[>2t', ''],
+  ['a notice or a file', '\x1b]9;notice\x07\x1b]777;notify;a;b\x07\x1b]1337;File=inline=1:AAAA\x07', ''],
+  ['a string through another terminal', '\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\', ''],
+  ['other strings', '\x1b_Ga=T;AAAA\x1b\\\x1b^private\x1b\\\x1bXstart\x1b\\', ''],
+  [
+    'a query of colours and state',
+    '\x1b]10;?\x1b\\\x1bP$qm\x1b\\\x1b[?996n\x1b[?u\x1b[>q\x1b[x\x1b[1;1;1;1;1;1*y\x1b[1$w',
+    '',
+  ],
   ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
   ['excessive counts', '\x1b[2147483647b\x1b[10000S\x1b[99999;1T', ''],
   ['a query of the cursor', '\x1b[6n', ''],
@@ -32,7 +41,7 @@ const removed: readonly (readonly [what: string, output: string, left: string])[
   ['a query of the title', '\x1b[21t', ''],
   ['a device command', '\x1bPq#0\x1b\\', ''],
   ['the printer', '\x1b[5i', ''],
-  ['a keyboard protocol', '\x1b[>1u\x1b[>4;2m', ''],
+  ['a keyboard protocol', '\x1b[>1u\x1b[>4;2m\x1b[=1;1u\x1b[<1u\x1b[>4n\x1b[>1;2f', ''],
   ['a locked keyboard', '\x1b[2h\x1b[4;02h', ''],
   ['another kind of keyboard', '\x1b[?2l\x1b[?25;9001h', ''],
   ['a query with a line end in it', '\x1b[\n6n', '\n6n'],
