@@ -10,6 +10,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { createLineReader, TRUNCATED_LINE_BYTES_KEPT } from '../core/line-reader.ts'
 import type {
   Cancel,
   Clock,
@@ -48,8 +49,6 @@ export interface LocalWorkerPorts {
   readonly log: Log
 }
 
-/** The longest log line; longer ones are cut. The worker's own lines are shorter. */
-const LINE_CHARS_MAX = 64 * 1024
 /** How long output is read after the exit: processes that the worker left running may hold the pipe open for ever. */
 const OUTPUT_DRAIN_MS_MAX = 500
 export function createLocalWorker(ports: LocalWorkerPorts): LocalWorkerLauncher {
@@ -215,17 +214,13 @@ function exitOf(child: ChildProcess, clock: Clock): Promise<LocalWorkerExit> {
 // ---- its log -------------------------------------------------------------------------------------------------------
 
 function forwardLog(stream: Readable, log: Log): void {
-  let rest = ''
-  stream.setEncoding('utf8')
+  const reader = createLineReader({ bytesMax: TRUNCATED_LINE_BYTES_KEPT })
+  const forward = (lines: readonly string[]) => {
+    for (const line of lines) if (line !== '') logLine(log, line)
+  }
   stream.on('error', () => {})
-  stream.on('data', (text: string) => {
-    const lines = (rest + text).split('\n')
-    rest = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX)
-    for (const line of lines) if (line !== '') logLine(log, line.slice(0, LINE_CHARS_MAX))
-  })
-  stream.on('end', () => {
-    if (rest !== '') logLine(log, rest)
-  })
+  stream.on('data', (bytes: Buffer) => forward(reader.push(bytes)))
+  stream.on('end', () => forward(reader.flush()))
 }
 
 /** Forwards a log line at its own level, as numbered by this program's logger. */

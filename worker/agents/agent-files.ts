@@ -8,8 +8,8 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, readlink, realpath } from 'node:fs/promises'
 import { join, normalize } from 'node:path'
+import { createLineReader } from '../../core/line-reader.ts'
 import type { AgentFiles } from './agent.ts'
-import { createLineReader } from './line-reader.ts'
 
 /** Entries of one folder. */
 const NAMES_MAX = 10_000

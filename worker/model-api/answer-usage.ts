@@ -5,11 +5,12 @@
  * The figures of an answer grow with the stream, so the latest count. Vendors word the same figures differently: some
  * count cached tokens among the input, some do not.
  */
+
+import { createLineReader, type LineReader } from '../../core/line-reader.ts'
 import type { TokenUse } from '../../core/run/price.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import { readApiTokens } from '../agents/agent-a/reported-cost.ts'
 import { countAt, field, isObject, type JsonObject, listAt, objectAt, textAt } from '../agents/json-lines.ts'
-import { createLineReader, type LineReader } from '../agents/line-reader.ts'
 
 export interface AnswerUsage {
   /** Absent until an event names the model. */
@@ -128,7 +129,9 @@ export interface AnswerReader {
 }
 
 export function createAnswerReader(contentType: string | undefined): AnswerReader {
-  return /^text\/event-stream\b/i.test(contentType ?? '') ? readEvents(createLineReader(USAGE)) : readWhole()
+  return /^text\/event-stream\b/i.test(contentType ?? '')
+    ? readEvents(createLineReader({ marker: USAGE }))
+    : readWhole()
 }
 
 function readEvents(lines: LineReader): AnswerReader {

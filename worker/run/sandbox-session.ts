@@ -6,10 +6,10 @@
  * `stop` kills all of them and refuses every later start.
  */
 import type { ExecutionReporter } from '../../core/daemon/ports.ts'
+import { createLineReader } from '../../core/line-reader.ts'
 import { toPrintable as readable } from '../../core/printable-output.ts'
 import type { JobSandbox } from '../../protocol/frames.ts'
 import { splitLog } from '../../protocol/text-budget.ts'
-import { createLineReader } from '../agents/line-reader.ts'
 import type { SandboxCommandResult, SandboxRunner } from '../git/git-ports.ts'
 import type { SandboxEnd, SandboxFile, SandboxOrder, SandboxProcess } from '../sandbox/driver.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'

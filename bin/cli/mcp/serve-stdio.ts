@@ -6,6 +6,7 @@
  */
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
+import { createLineReader } from '../../../core/line-reader.ts'
 import { HTTP_BODY_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { McpSession } from './session.ts'
 
@@ -36,16 +37,16 @@ export async function serveStdio(
 }
 
 async function readLines(input: Readable, output: Writable, session: McpSession): Promise<void> {
-  const splitter = new LineSplitter(MCP_LINE_BYTES_MAX)
-  const handle = async (lines: Iterable<SplitLine>) => {
+  const onTooLong = () => session.onTooLong(MCP_LINE_BYTES_MAX)
+  const reader = createLineReader({ bytesMax: MCP_LINE_BYTES_MAX, onTooLong })
+  const handle = async (lines: readonly string[]) => {
     for (const line of lines) {
-      if (line.kind === 'line') session.onLine(line.text)
-      else session.onTooLong(MCP_LINE_BYTES_MAX)
+      if (line.trim() !== '') session.onLine(line)
       if (output.writableNeedDrain) await once(output, 'drain')
     }
   }
-  for await (const chunk of input) await handle(splitter.push(chunk))
-  await handle(splitter.end())
+  for await (const chunk of input) await handle(reader.push(chunk))
+  await handle(reader.flush())
 }
 
 /** Calls in flight may take longer than a client waits for the end of the process. */
@@ -57,58 +58,4 @@ export function untilStopSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => resolve())
   })
-}
-
-// ---- lines ---------------------------------------------------------------------------------------------------------
-
-const NEWLINE = 0x0a
-
-/** Empty lines are left out. */
-export type SplitLine = { readonly kind: 'line'; readonly text: string } | { readonly kind: 'too long' }
-
-/** Splits bytes into lines of UTF-8 text. A line above the limit is dropped as it arrives, and reported once. */
-export class LineSplitter {
-  readonly #bytesMax: number
-  #parts: Buffer[] = []
-  #bytes = 0
-  #isDropping = false
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax
-  }
-
-  /** The lines that the chunk completes, one by one. */
-  *push(chunk: Buffer): Generator<SplitLine> {
-    let from = 0
-    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
-      yield* this.#keep(chunk.subarray(from, at))
-      yield* this.end()
-      from = at + 1
-    }
-    yield* this.#keep(chunk.subarray(from))
-  }
-
-  /** The input is over: a last line needs no newline. */
-  *end(): Generator<SplitLine> {
-    const text = Buffer.concat(this.#parts).toString('utf8')
-    const wasDropped = this.#isDropping
-    this.#forget()
-    this.#isDropping = false
-    if (!wasDropped && text.trim() !== '') yield { kind: 'line', text }
-  }
-
-  *#keep(part: Buffer): Generator<SplitLine> {
-    if (this.#isDropping || part.length === 0) return
-    this.#parts.push(part)
-    this.#bytes += part.length
-    if (this.#bytes <= this.#bytesMax) return
-    this.#forget()
-    this.#isDropping = true
-    yield { kind: 'too long' }
-  }
-
-  #forget(): void {
-    this.#parts = []
-    this.#bytes = 0
-  }
 }

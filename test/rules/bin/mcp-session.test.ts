@@ -1,7 +1,7 @@
 /** A session answers each message, right or wrong, line by line. */
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from '@jest/globals'
-import { LineSplitter, type SplitLine, serveStdio } from '../../../bin/cli/mcp/serve-stdio.ts'
+import { serveStdio } from '../../../bin/cli/mcp/serve-stdio.ts'
 import { type CallTool, MCP_CALLS_MAX, McpSession } from '../../../bin/cli/mcp/session.ts'
 import { listMcpTools } from '../../../protocol/mcp-tools.ts'
 
@@ -286,27 +286,6 @@ describe('requests that name their revision themselves', () => {
     const bare = meta({ 'io.modelcontextprotocol/clientCapabilities': undefined })
     expect(ask({ id: 2, method: 'tools/list', params: bare })).toEqual([failed(2, -32602)])
     expect(ask({ id: 3, method: 'ping', params: meta() })).toEqual([failed(3, -32601)])
-  })
-})
-
-describe('lines', () => {
-  const textOf = (line: SplitLine): string => (line.kind === 'line' ? line.text : 'TOO LONG')
-  const split = (bytesMax: number, ...chunks: (string | Buffer)[]): string[] => {
-    const lines: string[] = []
-    const splitter = new LineSplitter(bytesMax)
-    for (const chunk of chunks) lines.push(...[...splitter.push(Buffer.from(chunk))].map(textOf))
-    return [...lines, ...[...splitter.end()].map(textOf)]
-  }
-
-  test('are found across chunks, empty ones are left out, and the last needs no newline', () => {
-    expect(split(100, 'a', 'b\nc\r\n\n  \n', 'd')).toEqual(['ab', 'c\r', 'd'])
-    const bytes = Buffer.from('grüß dich\n')
-    expect(split(100, bytes.subarray(0, 3), bytes.subarray(3))).toEqual(['grüß dich'])
-  })
-
-  test('above the limit are dropped once, and the next line counts again', () => {
-    expect(split(4, 'abcd\nabcde', 'fgh', 'i\nok\n')).toEqual(['abcd', 'TOO LONG', 'ok'])
-    expect(split(4, 'abcdefgh')).toEqual(['TOO LONG'])
   })
 })
 

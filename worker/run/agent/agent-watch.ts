@@ -5,12 +5,12 @@
  * spent.
  */
 import type { AgentOutcome, ExecutionReporter } from '../../../core/daemon/ports.ts'
+import { createLineReader } from '../../../core/line-reader.ts'
 import type { Cancel, Clock, Log } from '../../../core/ports.ts'
 import type { JobLimits } from '../../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import type { AgentExitReport, AgentListener, AgentObservation } from '../../agents/agent.ts'
-import { createLineReader } from '../../agents/line-reader.ts'
 import { overBudgetReason } from '../../agents/spending.ts'
 import type { SandboxEnd, SandboxProcess } from '../../sandbox/driver.ts'
 

@@ -8,6 +8,7 @@ import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
 import { PassThrough, type Readable, Transform, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import { createLineReader } from '../../../core/line-reader.ts'
 import type { Clock } from '../../../core/ports.ts'
 import type { Cgroup } from '../cgroup.ts'
 import type { SandboxEnd, SandboxProcess } from '../driver.ts'
@@ -277,8 +278,6 @@ interface BwrapStatus {
   readonly exitCode?: number
 }
 
-const STATUS_CHARS_MAX = 64 * 1024
-
 /**
  * Reads bubblewrap's status reports: JSON lines with the host pid of the sandbox's init, and finally the exit code,
  * which is missing when the command was never started.
@@ -287,12 +286,10 @@ const STATUS_CHARS_MAX = 64 * 1024
  */
 function readBwrapStatus(stream: Readable, onStatus: (status: BwrapStatus) => void): Promise<BwrapStatus> {
   return new Promise((resolve) => {
-    let text = ''
+    const reader = createLineReader()
     let status: BwrapStatus = {}
-    stream.setEncoding('utf8').on('data', (part: string) => {
-      const lines = (text + part).slice(0, STATUS_CHARS_MAX).split('\n')
-      text = lines.pop() ?? ''
-      for (const line of lines) status = { ...status, ...parseStatusLine(line) }
+    stream.on('data', (bytes: Buffer) => {
+      for (const line of reader.push(bytes)) status = { ...status, ...parseStatusLine(line) }
       onStatus(status)
     })
     stream.on('error', () => {}).on('close', () => resolve(status))

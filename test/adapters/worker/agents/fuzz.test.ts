@@ -1,10 +1,10 @@
 /** Tests that listeners accept any input in any order, and lose none of it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { createLineReader } from '../../../../core/line-reader.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { ReportedEvent } from '../../../../protocol/run.ts'
 import type { AgentObservation } from '../../../../worker/agents/agent.ts'
-import { createLineReader } from '../../../../worker/agents/line-reader.ts'
 import { AT, listeners, sample, taskOf } from './recorded-events.ts'
 
 const kinds = ['claude', 'codex', 'gemini'] as const

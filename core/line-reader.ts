@@ -2,7 +2,7 @@
  * Splits a byte stream into lines of text, in linear time.
  *
  * A line ends with LF, CRLF or the end of the stream. Invalid UTF-8 becomes �; NUL stays, for the display to handle.
- * An overlong line is truncated to its beginning, with a note of how many bytes are missing.
+ * An overlong line is truncated to its beginning, with a note of how many bytes are missing; or it is left out.
  */
 
 /** Tool results of an agent can have megabytes; longer lines have no use for a reader. */
@@ -20,9 +20,17 @@ export interface LineReader {
   flush(): string[]
 }
 
-/** @param marker lines without these bytes may be left out, which saves reading them as text */
-export function createLineReader(marker?: Buffer): LineReader {
-  const line = pendingLine()
+export interface LineReaderOptions {
+  /** Lines without these bytes may be left out, which saves reading them as text. */
+  readonly marker?: Buffer
+  readonly bytesMax?: number
+  /** Called once for each overlong line, which is then left out. */
+  readonly onTooLong?: () => void
+}
+
+export function createLineReader(options: LineReaderOptions = {}): LineReader {
+  const { marker } = options
+  const line = pendingLine(options)
   return {
     push(bytes) {
       const lines: string[] = []
@@ -31,13 +39,13 @@ export function createLineReader(marker?: Buffer): LineReader {
       for (let end = bytes.indexOf(NEWLINE, from); end >= 0; end = bytes.indexOf(NEWLINE, from)) {
         const isFirst = from === 0
         line.add(bytes.subarray(from, end))
-        lines.push(line.take())
+        lines.push(...line.take())
         from = marker !== undefined && isFirst ? endOfLinesWithout(marker, bytes, end + 1) : end + 1
       }
       line.add(bytes.subarray(from))
       return lines
     },
-    flush: () => (line.isEmpty() ? [] : [line.take()]),
+    flush: () => (line.isEmpty() ? [] : line.take()),
   }
 }
 
@@ -52,27 +60,32 @@ function endOfLinesWithout(marker: Buffer, bytes: Uint8Array, from: number): num
 interface PendingLine {
   add(bytes: Uint8Array): void
   isEmpty(): boolean
-  take(): string
+  /** Nothing when the line is left out. */
+  take(): string[]
 }
 
-function pendingLine(): PendingLine {
+function pendingLine({ bytesMax = LINE_BYTES_MAX, onTooLong }: LineReaderOptions): PendingLine {
   let kept: Buffer[] = []
   let length = 0
   return {
     add(bytes) {
       if (bytes.length === 0) return
-      const fitted = length <= LINE_BYTES_MAX
+      const fitted = length <= bytesMax
       length += bytes.length
       // Copy the bytes: the caller may reuse its buffer.
-      if (length <= LINE_BYTES_MAX) kept.push(Buffer.from(bytes))
-      else if (fitted) kept = [firstBytes([...kept, bytes])]
+      if (length <= bytesMax) kept.push(Buffer.from(bytes))
+      else if (fitted) {
+        kept = [firstBytes([...kept, bytes])]
+        onTooLong?.()
+      }
     },
     isEmpty: () => length === 0,
     take() {
-      const text = length <= LINE_BYTES_MAX ? wholeLine(kept) : truncatedLine(kept, length)
+      const isWhole = length <= bytesMax
+      const lines = isWhole ? [wholeLine(kept)] : onTooLong === undefined ? [truncatedLine(kept, length)] : []
       kept = []
       length = 0
-      return text
+      return lines
     },
   }
 }

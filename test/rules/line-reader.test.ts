@@ -1,13 +1,7 @@
-/** Tests of the line reader and of printable text: by example, and for random input. */
-import { describe, expect, test } from '@jest/globals'
+/** The line reader: by example, and for random input. */
+import { describe, expect, jest, test } from '@jest/globals'
 import fc from 'fast-check'
-import { toPrintable, toSentence } from '../../../../core/printable-output.ts'
-import {
-  createLineReader,
-  LINE_BYTES_MAX,
-  TRUNCATED_LINE_BYTES_KEPT,
-} from '../../../../worker/agents/line-reader.ts'
-import { measureAsyncCpuMs } from '../../../support/cpu-time.ts'
+import { createLineReader, LINE_BYTES_MAX, TRUNCATED_LINE_BYTES_KEPT } from '../../core/line-reader.ts'
 
 function linesOf(chunks: readonly Uint8Array[]): string[] {
   const reader = createLineReader()
@@ -57,7 +51,7 @@ describe('lines', () => {
         (lines, cuts) => {
           const all = bytes(lines.join('\n'))
           const places = [0, ...cuts.filter((at) => at < all.length), all.length].sort((a, b) => a - b)
-          const reader = createLineReader(marker)
+          const reader = createLineReader({ marker })
           const read = [
             ...places.slice(1).flatMap((end, i) => reader.push(all.subarray(places[i], end))),
             ...reader.flush(),
@@ -83,6 +77,14 @@ describe('lines', () => {
     expect(lines[1]).toMatch(/^x{65536}… \[cut: 20905984 more bytes in this line\]$/)
   })
 
+  test('that are too long are reported once and left out for a reader who asks for that', () => {
+    const onTooLong = jest.fn()
+    const reader = createLineReader({ bytesMax: 4, onTooLong })
+    const read = ['abcd\nabcde', 'fgh', 'i\nok\n', 'abcdefgh'].flatMap((chunk) => reader.push(bytes(chunk)))
+    expect([...read, ...reader.flush()]).toEqual(['abcd', 'ok'])
+    expect(onTooLong).toHaveBeenCalledTimes(2)
+  })
+
   test('do not change when the caller reuses its buffer', () => {
     const reader = createLineReader()
     const buffer = Buffer.from('abc')
@@ -90,67 +92,4 @@ describe('lines', () => {
     buffer.fill('z')
     expect(reader.push(bytes('\n'))).toEqual(['abc'])
   })
-})
-
-/** Characters that a terminal interprets, except tab and newline. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters
-const RAW = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/
-
-describe('printable text', () => {
-  test.each([
-    ['\u001b[1;31mred\u001b[0m', 'red'],
-    ['\u001b]0;title\u0007text', 'text'],
-    ['\u001b]8;;http://x\u001b\\link\u001b]8;;\u001b\\', 'link'],
-    ['\u001bPdevice\u001b\\text', 'text'],
-    ['\u001b(Btext\u001bc', 'text'],
-    ['\u009b31mred', 'red'],
-    ['50%\r60%', '50%␍60%'],
-    ['a\u0000b\u007fc\u0085', 'a␀b␡c\\u0085'],
-    ['safe\u202egnp.exe', 'safe\\u202egnp.exe'],
-    ['mark\u061c isolate\u2067 swap\u206a', 'mark\\u061c isolate\\u2067 swap\\u206a'],
-    ['windows\r\nline', 'windows\nline'],
-    ['emoji \ud83d\udc69\u200d\ud83d\udcbb', 'emoji \ud83d\udc69\u200d\ud83d\udcbb'],
-    ['half \u001b[31', 'half ␛[31'],
-    ['half \u001b]0;title', 'half ␛]0;title'],
-    ['tab\tand\nline', 'tab\tand\nline'],
-  ])('%j becomes %j', (text, expected) => {
-    expect(toPrintable(text)).toBe(expected)
-  })
-
-  test('contains no characters that a terminal interprets, and does not change when converted again', () => {
-    const wild = fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc.string({
-        unit: fc.constantFrom(
-          '\u001b',
-          '[',
-          ']',
-          '\\',
-          '\u0007',
-          '0',
-          ';',
-          'm',
-          '\u009d',
-          'P',
-          'x',
-          '\u202e',
-        ),
-      }),
-    )
-    fc.assert(
-      fc.property(wild, (text) => {
-        expect(toPrintable(text)).not.toMatch(RAW)
-        expect(toPrintable(toPrintable(text))).toBe(toPrintable(text))
-        expect(toSentence(text, 50)).not.toMatch(/\n/)
-      }),
-      { numRuns: 500 },
-    )
-  })
-
-  test.each(['\u001b]', '\u001b[', '\u009d', '\u0090', '\u001bP', '\u001b(', '\u0090\u009d', '\u001b[0;'])(
-    'takes a time that grows with the text and no faster: %j',
-    async (part) => {
-      expect(await measureAsyncCpuMs(() => toPrintable(part.repeat(500_000)))).toBeLessThan(10_000)
-    },
-  )
 })
