@@ -23,6 +23,7 @@ import type {
 } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { messageOf } from '../protocol/message-of.ts'
+import { killGroup } from './run-program.ts'
 import { workerEnvironment } from './worker-process.ts'
 
 export interface LocalWorkerPorts {
@@ -181,14 +182,9 @@ class SpawnedWorker implements LocalWorkerProcess {
   }
 
   kill(): void {
-    const { pid, exitCode, signalCode } = this.#child
+    const { exitCode, signalCode } = this.#child
     // Kill the whole group, but only before the exit: later its number may belong to another process.
-    if (pid === undefined || exitCode !== null || signalCode !== null) return
-    try {
-      process.kill(-pid, 'SIGKILL')
-    } catch {
-      // The process ended in this moment.
-    }
+    if (exitCode === null && signalCode === null) killGroup(this.#child)
   }
 }
 

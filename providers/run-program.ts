@@ -139,10 +139,10 @@ function stdioCovering(inherited: readonly number[], devNull: number): (number |
   return Array.from({ length: count }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined) return
+export function killGroup({ pid }: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): void {
+  if (pid === undefined) return
   try {
-    process.kill(-child.pid, 'SIGKILL')
+    process.kill(-pid, signal)
   } catch {
     // The whole group has ended already.
   }

@@ -10,6 +10,7 @@ import { connect } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
+import { Slots } from '../../core/slots.ts'
 import { originOf } from '../../protocol/git-address.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { ProxySettings } from '../../providers/http/http-types.ts'
@@ -110,7 +111,7 @@ class LocalGit implements Git {
   readonly #environment: GitEnvironment
   readonly #policy: Pick<RemotePolicy, 'check'>
   readonly #untrustedMemoryMib: number
-  readonly #untrustedSteps = new StepSlots(UNTRUSTED_STEPS_MAX)
+  readonly #untrustedSteps = new Slots(UNTRUSTED_STEPS_MAX)
 
   constructor(options: GitOptions) {
     this.#options = options
@@ -186,61 +187,6 @@ function answerForUnreachable(checked: Refused): Result<GitResult> {
   return kind === 'unavailable'
     ? yes({ code: UNREACHABLE_CODE, output: '', stderr: `fatal: ${message}` })
     : checked
-}
-
-// ---- steps over untrusted work -------------------------------------------------------------------------------------
-
-/**
- * `StepSlots` lets a few steps run at the same time; the others wait for their turn, in the order in which they came.
- */
-export class StepSlots {
-  #free: number
-  readonly #waiting = new Set<() => void>()
-
-  constructor(atOnce: number) {
-    this.#free = atOnce
-  }
-
-  /** An aborted step runs without a slot, because it only says that it was stopped. */
-  async run<T>(step: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const taken = this.#take(signal)
-    const isInSlot = typeof taken === 'boolean' ? taken : await taken
-    try {
-      return await step()
-    } finally {
-      if (isInSlot) this.#pass()
-    }
-  }
-
-  #take(signal: AbortSignal | undefined): boolean | Promise<boolean> {
-    if (signal?.aborted === true) return false
-    if (this.#free > 0) {
-      this.#free -= 1
-      return true
-    }
-    return new Promise((resolve) => {
-      const begin = () => {
-        signal?.removeEventListener('abort', leave)
-        resolve(true)
-      }
-      const leave = () => {
-        this.#waiting.delete(begin)
-        resolve(false)
-      }
-      this.#waiting.add(begin)
-      signal?.addEventListener('abort', leave, { once: true })
-    })
-  }
-
-  #pass(): void {
-    const [next] = this.#waiting
-    if (next === undefined) {
-      this.#free += 1
-      return
-    }
-    this.#waiting.delete(next)
-    next()
-  }
 }
 
 // ---- a silent remote -----------------------------------------------------------------------------------------------

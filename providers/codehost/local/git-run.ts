@@ -13,7 +13,9 @@ import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Cancel, Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
+import { Slots } from '../../../core/slots.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { killGroup } from '../../run-program.ts'
 
 export interface GitCommand {
   readonly args: readonly string[]
@@ -91,8 +93,8 @@ const UNWATCHED_SCRIPT = buildScript()
 
 /** A code host shares one runner among its repositories, because they share the machine. */
 export function createGitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
-  const withSlot = createSemaphore(GIT_PROCESSES_MAX)
-  return (folder) => (command) => withSlot(() => runProcess(folder, command, clock))
+  const slots = new Slots(GIT_PROCESSES_MAX)
+  return (folder) => (command) => slots.run(() => runProcess(folder, command, clock))
 }
 
 /** Answers the complete output; refuses any exit code but 0. */
@@ -216,31 +218,4 @@ function collectErrorText(stream: Readable | null): () => string {
     text = (text + chunk).slice(-ERROR_TEXT_CHARS_MAX)
   })
   return () => printable(text.trim().replace(/\s*\n\s*/g, '; '))
-}
-
-function killGroup(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): void {
-  if (child.pid === undefined) return
-  try {
-    process.kill(-child.pid, signal)
-  } catch {
-    // The group has already ended.
-  }
-}
-
-// ---- process limit --------------------------------------------------------------------------------------------------
-
-function createSemaphore(count: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = []
-  let free = count
-  return async (work) => {
-    if (free > 0) free -= 1
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free += 1
-      else next()
-    }
-  }
 }

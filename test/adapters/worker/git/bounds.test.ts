@@ -2,7 +2,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import type { Result } from '../../../../core/result.ts'
-import { StepSlots } from '../../../../worker/git/git.ts'
 import { stepMemoryMib } from '../../../../worker/git/work/work-bounds.ts'
 import { aJob, createGitFixture, type GitFixture, git, never, refusalOf } from './git-fixture.ts'
 
@@ -106,44 +105,6 @@ test('twenty small objects that unpack to a quarter of a gigabyte take no more m
 test('a machine keeps most of its memory', () => {
   const gib = 1024 ** 3
   expect([2, 8, 12, 64].map((size) => stepMemoryMib(size * gib))).toEqual([1_024, 1_024, 1_536, 2_048])
-})
-
-test('few steps run at the same time, and the others in their order', async () => {
-  const slots = new StepSlots(2)
-  const began: number[] = []
-  const ends: (() => void)[] = []
-  const steps = [0, 1, 2, 3].map((step) =>
-    slots.run(async () => {
-      began.push(step)
-      await new Promise<void>((resolve) => ends.push(resolve))
-      if (step === 0) throw new Error('a step that fails leaves its place, too')
-    }),
-  )
-  await Promise.resolve()
-  expect(began).toEqual([0, 1])
-  ends[0]?.()
-  await expect(steps[0]).rejects.toThrow('leaves its place')
-  expect(began).toEqual([0, 1, 2])
-  ends[1]?.()
-  await steps[1]
-  expect(began).toEqual([0, 1, 2, 3])
-  for (const end of ends) end()
-  await Promise.all(steps.slice(1))
-})
-
-test('a step whose time is over does not wait for its turn', async () => {
-  const slots = new StepSlots(1)
-  let end = () => {}
-  const first = slots.run(() => new Promise<void>((resolve) => (end = resolve)))
-  const abort = new AbortController()
-  const second = slots.run(async () => 'stopped', abort.signal)
-  const third = slots.run(async () => 'third')
-  abort.abort()
-  expect(await second).toBe('stopped')
-  end()
-  await first
-  expect(await third).toBe('third')
-  expect(await slots.run(async () => 'last')).toBe('last')
 })
 
 // ---- paths and bytes -----------------------------------------------------------------------------------------------
