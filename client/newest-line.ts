@@ -1,6 +1,7 @@
 /** The newest line of a run's last events, for a row that has one line for it. */
 import type { RunEvent } from '../protocol/run.ts'
 import { readAgentMessage } from './agent-messages.ts'
+import { SEQUENCE } from './escape-sequences.ts'
 
 /** No row is as wide. */
 const CHARS_MAX = 300
@@ -22,14 +23,12 @@ function lineOf(event: RunEvent): string | undefined {
   return part.is === 'call' ? `${part.tool} ${part.subject}`.trim() : lastLine(part.text)
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with a control character
-const SEQUENCES = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_])/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: nothing else may move a cursor
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g
 
 /** A progress bar is printed over itself; the last print is what stands there. */
 function lastLine(text: string): string | undefined {
   const line = text.split('\n').findLast((each) => each.trim() !== '')
-  const shown = line?.trimEnd().split('\r').at(-1)?.replace(SEQUENCES, '').replace(CONTROLS, ' ')
+  const shown = line?.trimEnd().split('\r').at(-1)?.replace(SEQUENCE, '').replace(CONTROLS, ' ')
   return shown?.trim().slice(0, CHARS_MAX)
 }

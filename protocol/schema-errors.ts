@@ -9,6 +9,7 @@
 import type { TSchema } from 'typebox'
 import { ERROR_PATH_CHARS_MAX, ERROR_VALUE_CHARS_MAX } from './limits.ts'
 import { nearestWord } from './nearest-word.ts'
+import { shortenEnd } from './shorten.ts'
 
 /** The JSON Schema keywords that protocol/ uses. A test checks that no other keyword occurs. */
 export interface Shape {
@@ -57,11 +58,8 @@ export function explainMismatch(schema: TSchema, value: unknown): string {
 }
 
 /** Builds an error message: the path, then the problem. Keys are foreign text, so they are made printable. */
-export function problemAt(path: readonly string[], message: string): string {
-  const joined = `/${path.join('/')}`
-  const short = joined.length > ERROR_PATH_CHARS_MAX ? `${joined.slice(0, ERROR_PATH_CHARS_MAX)}…` : joined
-  return `${printable(short)}: ${message}`
-}
+export const problemAt = (path: readonly string[], message: string): string =>
+  `${printable(shortenEnd(`/${path.join('/')}`, ERROR_PATH_CHARS_MAX))}: ${message}`
 
 /**
  * Replaces control characters and characters that change the text direction, with which a key could forge a log line.

@@ -5,6 +5,7 @@ import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ConnectProvider, ConnectResponse, CredentialProvider } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { shortenEnd } from '../../protocol/shorten.ts'
 
 export const PROVIDER_NAMES: Readonly<Record<CredentialProvider, string>> = {
   tracker: 'the tracker',
@@ -45,8 +46,5 @@ const SAFE_TEXT_CHARS_MAX = 2_000
  * Providers redact secrets themselves; this is the second barrier.
  */
 export function safeText(text: string, secrets: readonly (string | null | undefined)[] = []): string {
-  const redacted = redactSecrets(text, secrets)
-  return printable(
-    redacted.length > SAFE_TEXT_CHARS_MAX ? `${redacted.slice(0, SAFE_TEXT_CHARS_MAX)}…` : redacted,
-  )
+  return printable(shortenEnd(redactSecrets(text, secrets), SAFE_TEXT_CHARS_MAX))
 }

@@ -4,6 +4,7 @@
  * East Asian wide characters and emoji have two columns, combining marks none, ambiguous characters one. Text of ASCII
  * characters takes a short path, so that a command that prints nothing else never creates a segmenter.
  */
+import { SEQUENCE } from '../../client/escape-sequences.ts'
 
 /** Prose is hard to read in longer lines. */
 export const PROSE_COLUMNS_MAX = 100
@@ -125,8 +126,6 @@ function fitting(graphemes: readonly string[], columns: number): string[] {
 // ---- colours of others ---------------------------------------------------------------------------------------------
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with a control character
-const SEQUENCE = /\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])/g
-// biome-ignore lint/suspicious/noControlCharactersInRegex: see above
 const COLOR = /^\x1b\[[0-9;:]*m$/
 const RESET = '\x1b[0m'
 

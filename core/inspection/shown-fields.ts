@@ -6,6 +6,7 @@
  */
 import type { ShownFields } from '../../protocol/inspection.ts'
 import { INSPECT_FIELDS_MAX, INSPECT_TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { shortenEnd } from '../../protocol/shorten.ts'
 
 type ShownValue = string | number | boolean | null
 
@@ -116,5 +117,4 @@ export const shownWord = (value: unknown): string | undefined =>
   typeof value === 'string' && WORD.test(value) ? value : undefined
 
 /** A name of an actor, a state or an event, no longer than a frame allows. */
-export const shortName = (name: string): string =>
-  name.length <= INSPECT_TEXT_CHARS_MAX ? name : `${name.slice(0, INSPECT_TEXT_CHARS_MAX - 1)}…`
+export const shortName = (name: string): string => shortenEnd(name, INSPECT_TEXT_CHARS_MAX)

@@ -4,6 +4,7 @@ import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import { shortenEnd } from '../../protocol/shorten.ts'
 import type { ClientPool, RateLimitRules } from '../http/client-types.ts'
 import { retryAfterMs } from '../http/http.ts'
 import type { Http, HttpReply } from '../http/http-types.ts'
@@ -35,10 +36,7 @@ export const isCredential = (text: string | undefined): text is string =>
   text !== undefined && CREDENTIAL.test(text)
 
 /** Makes foreign text safe to quote in a message: printable and of limited length. */
-export function quoted(text: string): string {
-  const short = text.length > QUOTE_CHARS_MAX ? `${text.slice(0, QUOTE_CHARS_MAX)}…` : text
-  return printable(short)
-}
+export const quoted = (text: string): string => printable(shortenEnd(text, QUOTE_CHARS_MAX))
 
 /** Returns `unavailable` with the wait that the reply states. */
 export function tooManyRequests(service: string, reply: HttpReply, now: number): Refused {

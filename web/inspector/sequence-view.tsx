@@ -1,8 +1,8 @@
 /** The sequence of the chosen actor and those around it, as lanes; and the slider that leads back in time. */
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import { shortenMiddle } from '../../protocol/shorten.ts'
 import { keepText, readKeptText } from '../kept-text.ts'
-import { shortenMiddle } from '../text/shorten.ts'
 import { clockWithMs, type Surroundings, senderOf, surroundingsOf, titleOf } from './causes.ts'
 import { type Sequence, type SequenceRow, sequenceOf } from './sequence.ts'
 import {

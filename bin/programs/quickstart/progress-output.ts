@@ -4,7 +4,9 @@
  * All functions are pure: runs and events in, text out.
  */
 import { formatUsd } from '../../../core/format.ts'
+import { collapseSpaces } from '../../../core/safe-text.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
+import { shortenEnd } from '../../../protocol/shorten.ts'
 import type { Colors } from '../../output/colors.ts'
 import { replaceControls, truncateEnd, wrapWords } from '../../output/text-width.ts'
 
@@ -155,10 +157,8 @@ function formatSeconds(ms: number): string {
   return `${(ms / 1000).toFixed(1).padStart(4)}s`
 }
 
-function toSingleLine(text: string): string {
-  const line = replaceControls(text).replace(/\s+/g, ' ').trim()
-  return line.length <= TEXT_LINE_CHARS_MAX ? line : `${line.slice(0, TEXT_LINE_CHARS_MAX)}…`
-}
+const toSingleLine = (text: string): string =>
+  shortenEnd(collapseSpaces(replaceControls(text)), TEXT_LINE_CHARS_MAX)
 
 function diffLines(diff: string, colors: Colors, truncate: (line: string) => string): string[] {
   const lines = replaceControls(diff).trimEnd().split('\n').flatMap(readableDiffLine)

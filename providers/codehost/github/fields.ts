@@ -4,6 +4,8 @@
  * The replies are untrusted: a field may have any type and length. Results have the requested type and stay within
  * their limit.
  */
+
+import { truncate } from '../../../core/safe-text.ts'
 import { NAME_CHARS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
 
 /** Name that GitHub gives to deleted accounts. */
@@ -25,15 +27,9 @@ export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Empty when the value is not a text. */
+/** Empty when the value is not a text. A lone surrogate, which GitHub may send, becomes a visible sign. */
 export function asText(value: unknown, charsMax = NAME_CHARS_MAX): string {
-  return typeof value === 'string' ? truncate(value, charsMax) : ''
-}
-
-/** Replaces lone surrogates, whether GitHub sent them or cutting produced them. */
-function truncate(text: string, charsMax: number): string {
-  const short = text.length > charsMax ? text.slice(0, charsMax) : text
-  return short.replace(/\p{Cs}/gu, '\uFFFD')
+  return typeof value === 'string' ? truncate(value, charsMax).replace(/\p{Cs}/gu, '\uFFFD') : ''
 }
 
 export function asCount(value: unknown): number {

@@ -1,8 +1,8 @@
 /** Durations, instants, money and sizes as the pages write them. */
 import { describe, expect, test } from '@jest/globals'
+import { shortenMiddle } from '../../../protocol/shorten.ts'
 import { formatCount, formatMoney, formatShare, formatTokens, formatUsd } from '../../../web/text/amounts.ts'
 import { decodeOrKeep } from '../../../web/text/decode.ts'
-import { shortenMiddle } from '../../../web/text/shorten.ts'
 import { formatDuration, formatInstant, formatShortAge } from '../../../web/text/times.ts'
 
 const SECOND = 1_000

@@ -3,6 +3,8 @@
  *
  * Everything in it is a link, and a list says the same for those who do not see it.
  */
+
+import { shortenEnd } from '../../../protocol/shorten.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
 import { capitalized } from '../../text/sentences.ts'
 import { runAddress, workerAddress } from '../addresses.ts'
@@ -136,7 +138,7 @@ function Track({
       <a href={track.id === '' ? '/fleet' : workerAddress(track.id)}>
         <rect class="flow-plate" x={NAME_AT - 4} y={y - 9} width={96} height={18} />
         <text class="flow-name" x={NAME_AT} y={y + 4}>
-          {track.name.length > 14 ? `${track.name.slice(0, 13)}…` : track.name}
+          {shortenEnd(track.name, 14)}
         </text>
       </a>
       {PHASES.map((phase) => (

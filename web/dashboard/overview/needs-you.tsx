@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { shortenEnd } from '../../../protocol/shorten.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Moment } from '../../elements/moments.tsx'
@@ -91,17 +92,14 @@ function Entry({ entry }: { readonly entry: AttentionEntry }) {
       <div class="need-text">
         <strong>{factOf(entry, run?.ticket.title)}</strong>
         <div class="quiet">
-          {error !== undefined && <code title={error}>{shortened(error)}</code>} {namesOf(entry)}since{' '}
-          <Moment at={since} />
+          {error !== undefined && <code title={error}>{shortenEnd(error, ERROR_CHARS_MAX)}</code>}{' '}
+          {namesOf(entry)}since <Moment at={since} />
         </div>
       </div>
       <div class="need-acts">{actsOf(entry)}</div>
     </li>
   )
 }
-
-const shortened = (text: string): string =>
-  text.length > ERROR_CHARS_MAX ? `${text.slice(0, ERROR_CHARS_MAX)}…` : text
 
 const WORDS: Readonly<Record<AttentionEntry['kind'], string>> = {
   failed: 'Run',

@@ -16,7 +16,7 @@ export interface KnownFix {
   readonly fault?: SandboxFault
 }
 
-const MESSAGE_CHARS_MAX = 500
+export const MESSAGE_CHARS_MAX = 500
 const SWITCHED_OFF = 'user namespaces are switched off'
 const ALLOW = 'allow them with'
 
@@ -73,14 +73,6 @@ export async function findFix(
 async function findContainerFix(errorText: string, machine: LocalMachine): Promise<KnownFix | undefined> {
   const fault = await findContainerFault(errorText, machine)
   return fault === undefined ? undefined : { text: `${fault.problem}; ${fault.cure}`, fault }
-}
-
-/** Makes a bounded single line without control characters, safe for a log or a terminal. */
-export function toPlainLine(text: string): string {
-  return text
-    .replace(/[\p{Cc}\p{Cf}]+/gu, ' ')
-    .trim()
-    .slice(0, MESSAGE_CHARS_MAX)
 }
 
 /** Allows user namespaces for this one program and leaves the restriction in place for all others. */

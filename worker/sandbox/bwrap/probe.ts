@@ -4,6 +4,8 @@
  * The probe never falls back to a weaker sandbox: it leaves out the host name alone, which isolates nothing. A failed
  * probe reports the reason and, for a known cause, what cures it.
  */
+
+import { toSentence } from '../../../core/printable-output.ts'
 import type { SandboxFault, SandboxUnavailable } from '../driver.ts'
 import {
   type CommandOutcome,
@@ -16,7 +18,7 @@ import {
   thisMachine,
 } from '../local-machine.ts'
 import { buildSandboxArguments, buildSandboxOptions, listOptionNames, type SandboxPlan } from './arguments.ts'
-import { findFix, toPlainLine } from './error-hints.ts'
+import { findFix, MESSAGE_CHARS_MAX } from './error-hints.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
 import {
   findLandlockProblem,
@@ -214,10 +216,10 @@ function describeOutcome(outcome: CommandOutcome): string {
     case 'too slow':
       return `it did not end within ${PROBE_MS_MAX / 1000} s`
     case 'not started':
-      return toPlainLine(outcome.reason)
+      return toSentence(outcome.reason, MESSAGE_CHARS_MAX)
     case 'killed':
-      return `ended by ${outcome.signal} ${toPlainLine(outcome.stderr)}`.trim()
+      return `ended by ${outcome.signal} ${toSentence(outcome.stderr, MESSAGE_CHARS_MAX)}`.trim()
     case 'exited':
-      return toPlainLine(outcome.stderr) || `exit code ${outcome.code}`
+      return toSentence(outcome.stderr, MESSAGE_CHARS_MAX) || `exit code ${outcome.code}`
   }
 }

@@ -10,6 +10,7 @@ import { PassThrough, type Readable, Transform, type Writable } from 'node:strea
 import { finished } from 'node:stream/promises'
 import { createLineReader } from '../../../core/line-reader.ts'
 import type { Clock } from '../../../core/ports.ts'
+import { toSentence } from '../../../core/printable-output.ts'
 import type { Cgroup } from '../cgroup.ts'
 import type { SandboxEnd, SandboxProcess } from '../driver.ts'
 import type { LocalMachine } from '../local-machine.ts'
@@ -22,7 +23,7 @@ import {
   type ProcessIdentity,
   sendSignal,
 } from '../processes.ts'
-import { findFix, toPlainLine } from './error-hints.ts'
+import { findFix, MESSAGE_CHARS_MAX } from './error-hints.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
 export interface RunningSandboxOptions {
@@ -179,7 +180,7 @@ export class RunningSandbox implements SandboxProcess {
     const errorText = failure ?? this.#stderrHead()
     const { bwrap, machine } = this.#options
     const fix = await findFix(errorText, bwrap, machine)
-    const message = toPlainLine(errorText) || `bubblewrap ended with exit code ${code}`
+    const message = toSentence(errorText, MESSAGE_CHARS_MAX) || `bubblewrap ended with exit code ${code}`
     return { startFailure: fix === undefined ? message : `${message}; ${fix.text}` }
   }
 

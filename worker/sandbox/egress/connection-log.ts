@@ -3,6 +3,7 @@
  * lines logged and the rest counted.
  */
 import type { Clock } from '../../../core/ports.ts'
+import { shortenEnd } from '../../../protocol/shorten.ts'
 
 export interface ConnectionLog {
   record(target: string, what: string): void
@@ -43,8 +44,5 @@ export function makeConnectionLog(log: (line: string) => void, clock: Clock, nam
 }
 
 /** Targets come from inside the sandbox and may contain anything. */
-export function printableTarget(target: string): string {
-  if (target === '') return '(no target)'
-  const shown = target.slice(0, TARGET_CHARS_MAX).replace(/[^!-~]/g, '?')
-  return target.length > TARGET_CHARS_MAX ? `${shown}…` : shown
-}
+export const printableTarget = (target: string): string =>
+  target === '' ? '(no target)' : shortenEnd(target.replace(/[^!-~]/g, '?'), TARGET_CHARS_MAX)

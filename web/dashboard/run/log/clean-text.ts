@@ -2,10 +2,9 @@
  * Makes the output of programs fit for rows: progress that was drawn over itself is its last state, sequences that do
  * more than set colours are gone, and what remains of a very long line is its beginning.
  */
+import { SEQUENCE } from '../../../../client/escape-sequences.ts'
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with a control character
-const SEQUENCE = /\x1b(?:\[[0-9;:?<=>!]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g
-// biome-ignore lint/suspicious/noControlCharactersInRegex: see above
 const COLOR = /^\x1b\[[0-9;]*m$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: see above
 const LONE_ESCAPE = /\x1b(?!\[[0-9;]*m)/g

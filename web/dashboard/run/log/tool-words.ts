@@ -1,5 +1,6 @@
 /** Calls of tools in words that do not depend on the vendor: a verb, an object, an outcome. */
 import type { AgentCall, AgentMessage, AgentPart } from '../../../../client/agent-messages.ts'
+import { shortenEnd } from '../../../../protocol/shorten.ts'
 
 const VERBS: Readonly<Record<string, string>> = {
   agent: 'Delegate',
@@ -62,14 +63,15 @@ export function wordsOfOutcome(
   { text, isError }: Pick<Outcome, 'text' | 'isError'>,
 ): ToolOutcome {
   const lines = text.trim() === '' ? [] : text.trimEnd().split('\n')
-  if (isError) return { text: shorten(lines.find(isErrorOfTool) ?? lines[0] ?? 'failed'), isError }
+  if (isError)
+    return { text: shortenEnd(lines.find(isErrorOfTool) ?? lines[0] ?? 'failed', CHARS_MAX), isError }
   if (verb === 'Search')
     return { text: lines.length === 0 ? 'no matches' : count(lines.length, 'match', 'matches'), isError }
   const words =
     lines.length === 0
       ? ''
       : lines.length === 1
-        ? shorten(lines[0] ?? '')
+        ? shortenEnd(lines[0] ?? '', CHARS_MAX)
         : count(lines.length, 'line', 'lines')
   // The answer to an edit repeats the file's name.
   return { text: verb === 'Edit' || verb === 'Write' ? '' : words, isError }
@@ -94,8 +96,6 @@ export function changesOfCall({
 const linesOf = (text: string): number => (text === '' ? 0 : text.replace(/\n$/, '').split('\n').length)
 const count = (amount: number, noun: string, plural: string): string =>
   `${amount.toLocaleString('en-US')} ${amount === 1 ? noun : plural}`
-const shorten = (text: string): string =>
-  text.length <= CHARS_MAX ? text : `${text.slice(0, CHARS_MAX - 1)}…`
 
 /** Words of an error anywhere in a line of standard error. */
 const ERROR_WORDS =
