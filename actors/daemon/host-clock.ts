@@ -5,9 +5,9 @@
  * from the leases that it acknowledges.
  */
 import type { RetentionClock } from '../../core/daemon/ports.ts'
-import { formatDuration } from '../../core/format.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { compareWithHost, type WorkerTime } from '../../core/trusted-clock.ts'
+import { formatDuration } from '../../protocol/format.ts'
 import type { AcknowledgedLease, HostFrameOf } from '../../protocol/frames.ts'
 
 export interface HostClockPorts {

@@ -5,9 +5,10 @@
  * Runs in flight and open sessions end before the worker of an earlier version is stopped. An operator's drain is never
  * lifted.
  */
-import { formatDuration } from '../../core/format.ts'
+
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import { remoteLine } from '../../core/provision/step-lines.ts'
+import { formatDuration } from '../../protocol/format.ts'
 import type { HostContext } from '../host-context.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'

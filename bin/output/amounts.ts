@@ -1,6 +1,7 @@
 /** Formats money and tokens for people; unknown is `-`, never zero. */
-import { formatUsd } from '../../core/format.ts'
+
 import type { CostTotals } from '../../protocol/cost.ts'
+import { formatMoney } from '../../protocol/format.ts'
 
 /** The part of a run's costs that one amount shows. */
 export type ShownCost = Omit<CostTotals, 'byModel'>
@@ -9,7 +10,7 @@ export type ShownCost = Omit<CostTotals, 'byModel'>
 export function formatCost(figures: ShownCost | undefined): string {
   if (figures === undefined) return '-'
   const { costUsd, estimated, outputTokens } = figures
-  if (costUsd !== undefined) return formatUsd({ costUsd, estimated })
+  if (costUsd !== undefined) return formatMoney({ costUsd, estimated })
   return `${formatTokens(tokensRead(figures) + outputTokens)} tok`
 }
 

@@ -1,10 +1,11 @@
 /**
  * Formats ages and clock times for people, and parses the times that people write after `--since` and `--timeout`.
  *
- * Durations of what has ended are formatted by `core/format-duration`, which keeps their seconds. The present and the
+ * Durations of what has ended are formatted by `formatDuration`, which keeps their seconds. The present and the
  * local time are arguments.
  */
 import { no, type Result, yes } from '../../core/result.ts'
+import { formatSeconds } from '../../protocol/format.ts'
 
 /** How many minutes local time is ahead of UTC at an instant in milliseconds. */
 export type UtcOffset = (at: number) => number
@@ -33,13 +34,8 @@ const TIMEOUT_MS_MAX = 24 * DAY_MS
 /** How long something goes on or has been there: `12s`, `3m20s`, `26m`, `1h05m`, `3d4h`. Unknown is `-`. */
 export function formatAge(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return '-'
-  const whole = Math.max(0, ms)
-  if (whole < MINUTE_MS) return `${Math.floor(whole / SECOND_MS)}s`
-  const minutes = Math.floor(whole / MINUTE_MS)
-  if (whole < SECONDS_SHOWN_MS_MAX) return `${minutes}m${twoDigits(Math.floor(whole / SECOND_MS) % 60)}s`
-  if (whole < HOUR_MS) return `${minutes}m`
-  const hours = Math.floor(minutes / 60)
-  return whole < DAY_MS ? `${hours}h${twoDigits(minutes % 60)}m` : `${Math.floor(hours / 24)}d${hours % 24}h`
+  if (ms >= SECONDS_SHOWN_MS_MAX && ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)}m`
+  return formatSeconds(Math.floor(Math.max(0, ms) / SECOND_MS))
 }
 
 /** The age of an instant of the API; unknown is `-`. */

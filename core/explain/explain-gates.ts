@@ -5,10 +5,10 @@
  * whose gates all pass is dispatched next.
  */
 import { GATE_IDS, type Gate, type GateId } from '../../protocol/explain.ts'
+import { formatDuration, formatSeconds } from '../../protocol/format.ts'
 import type { RunStatus, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { PAUSED_REASON, placeRun } from '../fleet/placement.ts'
-import { formatDuration } from '../format.ts'
 import { ticketInCommand } from '../run/name-in-commands.ts'
 import { isTerminal } from '../run/run-transitions.ts'
 import { waitingReason } from '../tickets/blockers.ts'
@@ -116,11 +116,9 @@ function judgeLastPoll({ config, tracker, now }: ExplainFacts): Gate {
   const problem = error === undefined ? '' : `; ${error}`
   if (lastPollAt === undefined) return wait('last poll', `none yet, ${every}${problem}`)
   const ageMs = Math.max(0, now - Date.parse(lastPollAt))
-  const message = `${formatAge(ageMs)} ago, ${every}${problem}`
+  const message = `${formatSeconds(Math.round(ageMs / 1000))} ago, ${every}${problem}`
   return ageMs > POLLS_MISSED_MIN * everyMs ? wait('last poll', message) : pass('last poll', message)
 }
-
-const formatAge = (ms: number): string => formatDuration(Math.round(ms / 1000) * 1000)
 
 // ---- eligible ----------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@
  */
 import { AGENTS, type AgentProvider } from '../../protocol/agents/registry.ts'
 import type { Gate, GateId } from '../../protocol/explain.ts'
+import { formatSeconds } from '../../protocol/format.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { isSilent, obstaclesOf, type WorkerObstacle } from '../fleet/obstacles.ts'
-import { formatDuration } from '../format.ts'
 import { formatNames } from '../tickets/names.ts'
 import { connectCommandFor } from './connect-command.ts'
 import type { ExplainedWorker, ExplainFacts, SentTo } from './facts.ts'
@@ -95,7 +95,7 @@ export function judgeSentTo(worker: SentTo, facts: ExplainFacts): Gate {
 const lastSeen = ({ lastSeenAt }: Pick<ExplainedWorker, 'lastSeenAt'>, { now }: ExplainFacts): string =>
   lastSeenAt === undefined
     ? ''
-    : `, last seen ${formatDuration(Math.round(Math.max(0, now - lastSeenAt) / 1000) * 1000)} ago`
+    : `, last seen ${formatSeconds(Math.round(Math.max(0, now - lastSeenAt) / 1000))} ago`
 
 /** The wait for workers that are away ends when one of them comes back, or when another one comes. */
 function startAgain(

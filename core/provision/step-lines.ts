@@ -1,5 +1,5 @@
 /** Formats the steps of a provisioning as lines: the command prints them, and the API's `output` is made of them. */
-import { formatDuration } from '../format.ts'
+import { formatDuration } from '../../protocol/format.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 
 export type ProvisionStep = 'connect' | 'check' | 'copy' | 'drain' | 'install' | 'pair' | 'online'

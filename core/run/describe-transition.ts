@@ -1,8 +1,8 @@
 /** Describes a run's change of status: in a line of the host's log, as an event of its own log, and for the metrics. */
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { formatDuration, formatMoney } from '../../protocol/format.ts'
 import type { ReportedEvent, Run, RunStatus } from '../../protocol/run.ts'
-import { formatDuration, formatUsd } from '../format.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import { chooseRepo } from '../tickets/repo.ts'
 import { isInterrupted } from './interruption.ts'
@@ -31,7 +31,7 @@ export function describeTransition({ run, workerName, now }: TransitionFacts): s
     elapsed === undefined ? '' : ` ${isTerminal(status) ? 'in' : 'after'} ${formatDuration(elapsed)}`,
   ].join('')
   const { costUsd, estimated = false } = costTotals ?? {}
-  const cost = costUsd === undefined ? [] : [formatUsd({ costUsd, estimated })]
+  const cost = costUsd === undefined ? [] : [formatMoney({ costUsd, estimated })]
   const parts = [`${status}${how}`, ...cost, ...(prUrl === undefined ? [] : [prUrl])]
   const reason = status === 'queued' ? run.queueReason : run.error
   const why = reason === undefined ? '' : `: ${truncate(toSingleLine(reason), REASON_CHARS_MAX)}`

@@ -3,6 +3,7 @@
  *
  * The present is an argument, so that everything on a page shows the same one.
  */
+import { formatSeconds } from '../../protocol/format.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -13,21 +14,14 @@ const WEEK = 7 * DAY
 /** `22 s`, `4 m 55 s`, `1 h 09 m`, `6 d 4 h`; unknown is `–`. */
 export function formatDuration(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return '–'
-  const whole = Math.max(0, ms)
-  if (whole < MINUTE) return `${Math.floor(whole / SECOND)} s`
-  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} m ${twoDigits(Math.floor(whole / SECOND) % 60)} s`
-  if (whole < DAY) return `${Math.floor(whole / HOUR)} h ${twoDigits(Math.floor(whole / MINUTE) % 60)} m`
-  return `${Math.floor(whole / DAY)} d ${Math.floor(whole / HOUR) % 24} h`
+  return formatSeconds(Math.floor(Math.max(0, ms) / SECOND), ' ')
 }
 
 /** A single unit, for columns of what happened: `22 s`, `18 m`, `1 h 09 m`, `6 d`. */
 export function formatShortAge(ms: number | undefined): string {
   if (ms === undefined || Number.isNaN(ms)) return '–'
-  const whole = Math.max(0, ms)
-  if (whole < MINUTE) return `${Math.floor(whole / SECOND)} s`
-  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} m`
-  if (whole < DAY) return formatDuration(whole)
-  return `${Math.floor(whole / DAY)} d`
+  if (ms >= DAY) return `${Math.floor(ms / DAY)} d`
+  return ms < MINUTE || ms >= HOUR ? formatDuration(ms) : `${Math.floor(ms / MINUTE)} m`
 }
 
 /** Milliseconds since an instant of the API; unknown stays unknown. */

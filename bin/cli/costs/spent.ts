@@ -2,7 +2,7 @@
  * Adds up the costs of runs since the last local midnight, and makes the surroundings in which a command reads costs.
  */
 import { readCostsOf, readInstants, type SpentContext } from '../../../client/cost-sums.ts'
-import { formatUsd } from '../../../core/format.ts'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { formatLocalDay, lastMidnight } from '../../output/times.ts'
 import type { CommandContext } from '../command/run-command.ts'
@@ -23,7 +23,7 @@ export async function readSpentToday(
     return costUsd === undefined ? [] : [{ costUsd, estimated }]
   })
   if (known.length === 0) return undefined
-  return formatUsd({
+  return formatMoney({
     costUsd: known.reduce((sum, { costUsd }) => sum + costUsd, 0),
     estimated: known.some(({ estimated }) => estimated),
   })

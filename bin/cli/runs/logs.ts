@@ -6,7 +6,7 @@
 
 import { beginningOf } from '../../../client/run-beginning.ts'
 import { followRun, hasEnded, readEvents } from '../../../client/run-events.ts'
-import { formatDuration } from '../../../core/format.ts'
+import { formatDuration } from '../../../protocol/format.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { formatCost } from '../../output/amounts.ts'
 import { keepColors } from '../../output/text-width.ts'

@@ -2,8 +2,8 @@
 
 import { productName, withAgentNames } from '../../../client/agent-names.ts'
 import { beginningOf } from '../../../client/run-beginning.ts'
-import { formatDuration } from '../../../core/format.ts'
 import { changedNothing, UNCHANGED_WORDS } from '../../../protocol/changed-nothing.ts'
+import { formatDuration } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { formatCost } from '../../output/amounts.ts'
 import { padEnd } from '../../output/text-width.ts'

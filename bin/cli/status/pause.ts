@@ -1,8 +1,8 @@
 /** `switchyard pause` and `switchyard resume`. */
 
 import type { Client } from '../../../client/client.ts'
-import { formatDuration } from '../../../core/format.ts'
 import type { Gate } from '../../../protocol/explain.ts'
+import { formatDuration } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { EXIT } from '../../process/exit.ts'
 import { whileWatching } from '../../process/watching.ts'

@@ -1,6 +1,6 @@
 /** The verbs that change the fleet: pair, rename, enable, revoke, drain. */
 
-import { formatDuration } from '../../../core/format.ts'
+import { formatDuration } from '../../../protocol/format.ts'
 import { quoteWord } from '../../../protocol/quote-word.ts'
 import type { FleetResponse, WorkerView } from '../../../protocol/worker.ts'
 import { formatClock } from '../../output/times.ts'

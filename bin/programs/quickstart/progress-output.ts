@@ -3,8 +3,9 @@
  *
  * All functions are pure: runs and events in, text out.
  */
-import { formatUsd } from '../../../core/format.ts'
+
 import { collapseSpaces } from '../../../core/safe-text.ts'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { shortenEnd } from '../../../protocol/shorten.ts'
 import type { Colors } from '../../output/colors.ts'
@@ -123,7 +124,7 @@ export function describeCost({ costs, costTotals }: Run): string {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd, estimated } = costTotals
   const read = inputTokens + cacheReadTokens + cacheWriteTokens
   const amount =
-    costUsd === undefined ? `${read} tokens in, ${outputTokens} out` : formatUsd({ costUsd, estimated })
+    costUsd === undefined ? `${read} tokens in, ${outputTokens} out` : formatMoney({ costUsd, estimated })
   const isMadeUp = costs.length > 0 && costs.every(({ source }) => source === 'example')
   return isMadeUp ? `made up (${amount}): no model was asked` : amount
 }

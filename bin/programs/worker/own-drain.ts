@@ -8,7 +8,7 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { DemandPort, OwnDemand } from '../../../core/fleet/supervision.ts'
-import { formatDuration } from '../../../core/format.ts'
+import { formatDuration } from '../../../protocol/format.ts'
 import { quoteWord } from '../../../protocol/quote-word.ts'
 import { findOwner } from '../../../store/lock.ts'
 import type { Output } from '../../output/output.ts'

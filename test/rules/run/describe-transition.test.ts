@@ -1,6 +1,5 @@
 /** The line of the log about a run's change of status, and the kinds of ends that metrics count. */
-import { describe, expect, test } from '@jest/globals'
-import { formatDuration, formatUsd } from '../../../core/format.ts'
+import { expect, test } from '@jest/globals'
 import { classifyRunEnd, describeTransition } from '../../../core/run/describe-transition.ts'
 import { interruptionError } from '../../../core/run/interruption.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -51,32 +50,6 @@ test.each<[Partial<Run>, string]>([
 test('a long error is cut', () => {
   const run: Run = aRun({ status: 'failed', error: 'x'.repeat(10_000) })
   expect(describeTransition({ run, workerName: undefined, now }).length).toBeLessThan(400)
-})
-
-describe('durations and amounts', () => {
-  test.each([
-    [0, '0s'],
-    [400, '0.4s'],
-    [9_960, '10s'],
-    [59_400, '59s'],
-    [59_600, '1m00s'],
-    [200_000, '3m20s'],
-    [3_599_600, '1h00m'],
-    [3_900_000, '1h05m'],
-    [86_399_000, '1d0h'],
-    [3 * 86_400_000 + 4 * 3_600_000, '3d4h'],
-    [-5, '0s'],
-  ])('%i ms', (ms, text) => {
-    expect(formatDuration(ms)).toBe(text)
-  })
-
-  test.each([
-    [1.84, false, '$1.84'],
-    [0.0027, true, '~$0.0027'],
-    [0, false, '$0.00'],
-  ])('%d USD', (costUsd, estimated, text) => {
-    expect(formatUsd({ costUsd, estimated })).toBe(text)
-  })
 })
 
 test.each<[Run['status'], string | undefined, 'run' | 'follow-up', object | undefined]>([

@@ -1,15 +1,9 @@
 /** The tables of costs: by group, by day, the dearest runs; and the bars of another group. */
 import { type CostSum, NO_KEY } from '../../../client/cost-sums.ts'
+import { formatMoney } from '../../../protocol/format.ts'
 import { Glyph } from '../../elements/glyph.tsx'
 import { Section } from '../../elements/page-head.tsx'
-import {
-  countOf,
-  formatCount,
-  formatMoney,
-  formatShare,
-  formatSum,
-  formatTokens,
-} from '../../text/amounts.ts'
+import { countOf, formatCount, formatShare, formatSum, formatTokens } from '../../text/amounts.ts'
 import { longDay } from '../../text/days.ts'
 import { ageOf, formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'

@@ -1,11 +1,12 @@
 /** A row for each run that a worker executes, and for each terminal that is open there. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, glyphWord, Icon } from '../../elements/glyph.tsx'
 import { now, Span } from '../../elements/moments.tsx'
-import { countOf, formatMoney } from '../../text/amounts.ts'
+import { countOf } from '../../text/amounts.ts'
 import { formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { loadRun } from '../state/read-missing-runs.ts'

@@ -1,8 +1,9 @@
 /** Sentences about a worker: its state in words, what remains, until when it may come back, what its loss would cost. */
 import { holderName } from '../../../client/worker-words.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
-import { countOf, formatCount, formatMoney } from '../../text/amounts.ts'
+import { countOf, formatCount } from '../../text/amounts.ts'
 import { ageOf, formatClock, formatDuration, formatInstant } from '../../text/times.ts'
 import type { FleetRow } from './fleet-rows.ts'
 

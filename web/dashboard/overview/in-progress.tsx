@@ -1,11 +1,12 @@
 /** Runs in progress, the oldest first: one line a run, with its phase on a scale that all of them share. */
 import { type ReadonlySignal, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
-import { formatCount, formatMoney } from '../../text/amounts.ts'
+import { formatCount } from '../../text/amounts.ts'
 import { formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import { chosenClass } from '../runs/selection.ts'

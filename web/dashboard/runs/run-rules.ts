@@ -4,9 +4,9 @@
  * The host decides in the end: another person may have acted a moment ago.
  */
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
+import { formatMoney } from '../../../protocol/format.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
-import { formatMoney } from '../../text/amounts.ts'
 import { ageOf, formatDuration } from '../../text/times.ts'
 
 export type RunAct =

@@ -3,9 +3,10 @@
  */
 import { readAgentMessage } from '../../../../client/agent-messages.ts'
 import type { IndexRange } from '../../../../client/run-log.ts'
+import { formatMoney } from '../../../../protocol/format.ts'
 import { formatBytes } from '../../../../protocol/format-bytes.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
-import { countOf, formatMoney } from '../../../text/amounts.ts'
+import { countOf } from '../../../text/amounts.ts'
 import { cleanLine, plainText, splitLines } from './clean-text.ts'
 import type { LineKind, NewLine } from './log-lines.ts'
 import {
