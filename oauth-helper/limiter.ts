@@ -6,6 +6,7 @@
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import type { Clock } from '../core/ports.ts'
+import { TokenBucket } from '../core/token-bucket.ts'
 
 /** Client addresses that are tracked; above this the one with the oldest request is forgotten. */
 const HELPER_ADDRESSES_MAX = 10_000
@@ -16,34 +17,27 @@ export interface RequestLimiter {
   readonly clients: number
 }
 
-interface ClientBucket {
-  readonly tokens: number
-  readonly at: number
-}
-
 export function createRequestLimiter(
   clock: Pick<Clock, 'monotonic'>,
   perMinute: number,
   clientsMax = HELPER_ADDRESSES_MAX,
 ): RequestLimiter {
-  const buckets = new Map<string, ClientBucket>()
-  const perMs = perMinute / 60_000
+  const buckets = new Map<string, TokenBucket>()
 
-  function put(client: string, bucket: ClientBucket): void {
+  function bucketOf(client: string): TokenBucket {
+    const bucket = buckets.get(client) ?? new TokenBucket(() => clock.monotonic(), perMinute, perMinute / 60)
     // Delete first, so that the map keeps the order of last use.
     buckets.delete(client)
     buckets.set(client, bucket)
     const [oldest] = buckets.size > clientsMax ? buckets.keys() : []
     if (oldest !== undefined) buckets.delete(oldest)
+    return bucket
   }
 
   return {
     waitSeconds(client) {
-      const now = clock.monotonic()
-      const { tokens, at } = buckets.get(client) ?? { tokens: perMinute, at: now }
-      const filled = Math.min(perMinute, tokens + (now - at) * perMs)
-      put(client, { tokens: filled < 1 ? filled : filled - 1, at: now })
-      return filled < 1 ? Math.ceil((1 - filled) / perMs / 1000) : undefined
+      const bucket = bucketOf(client)
+      return bucket.take(1) ? undefined : Math.ceil(bucket.waitMs(1) / 1000)
     },
     get clients() {
       return buckets.size

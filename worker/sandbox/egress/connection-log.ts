@@ -3,6 +3,7 @@
  * lines logged and the rest counted.
  */
 import type { Clock } from '../../../core/ports.ts'
+import { TokenBucket } from '../../../core/token-bucket.ts'
 import { shortenEnd } from '../../../protocol/shorten.ts'
 
 export interface ConnectionLog {
@@ -11,32 +12,23 @@ export interface ConnectionLog {
   reportOmitted(): void
 }
 
-/** The burst size; afterwards one more line is allowed per `REFILL_MS`. */
 const LINES_AT_ONCE_MAX = 100
-const REFILL_MS = 1_000
+const LINES_PER_SECOND_MAX = 1
 const TARGET_CHARS_MAX = 100
 
 export function makeConnectionLog(log: (line: string) => void, clock: Clock, name = 'egress'): ConnectionLog {
-  let linesLeft = LINES_AT_ONCE_MAX
-  let refilledAt = clock.monotonic()
+  const bucket = new TokenBucket(() => clock.monotonic(), LINES_AT_ONCE_MAX, LINES_PER_SECOND_MAX)
   let omitted = 0
 
-  const refill = () => {
-    const gained = Math.floor((clock.monotonic() - refilledAt) / REFILL_MS)
-    linesLeft = Math.min(LINES_AT_ONCE_MAX, linesLeft + gained)
-    refilledAt += gained * REFILL_MS
-  }
   const reportOmitted = () => {
     if (omitted > 0) log(`${name}: ${omitted} more ${omitted === 1 ? 'line' : 'lines'} left out`)
     omitted = 0
   }
   const record = (target: string, what: string) => {
-    refill()
-    if (linesLeft < 1) {
+    if (!bucket.take(1)) {
       omitted += 1
       return
     }
-    linesLeft -= 1
     reportOmitted()
     log(`${name}: ${printableTarget(target)} ${what}`)
   }
