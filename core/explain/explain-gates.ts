@@ -6,6 +6,7 @@
  */
 import { GATE_IDS, type Gate, type GateId } from '../../protocol/explain.ts'
 import { formatDuration, formatSeconds } from '../../protocol/format.ts'
+import { quoteWord } from '../../protocol/quote-word.ts'
 import type { RunStatus, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { PAUSED_REASON, placeRun } from '../fleet/placement.ts'
@@ -230,10 +231,8 @@ const keyFor = (name: string): string =>
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-+|-+$/g, '') || 'web'
 
-function mapCommand(key: string, field: string, value: string): string {
-  const word = /^[\w./@-]+$/.test(value) ? value : `'${printable(value).replaceAll("'", `'\\''`)}'`
-  return `switchyard config set repos.${key}.${field} ${word}`
-}
+const mapCommand = (key: string, field: string, value: string): string =>
+  `switchyard config set repos.${key}.${field} ${quoteWord(printable(value))}`
 
 // ---- blockers ----------------------------------------------------------------------------------------------------
 
