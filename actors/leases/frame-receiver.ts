@@ -14,18 +14,19 @@ import {
   judgeLostRange,
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
-import type { Artifacts, KeyValues, UsageArchive, Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports.ts'
 import type { ArrivingArtifact } from '../../core/run/arriving-artifact.ts'
+import type { ScreenedReport } from '../../core/run/run-pull.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
-import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import type { RunOutcome, RunPatch, WorkerFrameOf } from '../../protocol/frames.ts'
 import { messageOf } from '../../protocol/message-of.ts'
-import type { ReportedEvent, RunPull } from '../../protocol/run.ts'
+import type { ReportedEvent } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
-import type { LeaseShares } from '../runs/lease-shares.ts'
-import type { RunEventLog } from '../runs/run-event-log.ts'
-import type { RunPulls } from '../runs/run-pulls.ts'
+import { RUN } from '../runs/run.machine.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
+import { LEASE } from './lease.names.ts'
 import { LeaseArtifacts } from './lease-artifacts.ts'
 import { LeaseLog } from './lease-log.ts'
 
@@ -44,38 +45,6 @@ export type LeaseFrame =
   | (WorkerFrameOf<'run-usage-snapshot'> & { readonly leaseId: string; readonly seq: number })
   | WorkerFrameOf<'run-complete'>
   | WorkerFrameOf<'lease-gap'>
-
-export interface FrameReceiverPorts
-  extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'meters' | 'requestCommit'> {
-  readonly keyValues: KeyValues
-  readonly artifacts: Artifacts
-  readonly usage: UsageArchive
-  readonly runEventLog: RunEventLog
-  readonly leaseShares: Pick<LeaseShares, 'labelOf'>
-  readonly workerName: (workerId: string) => string | undefined
-  readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
-  /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
-  readonly acceptsFrames: (runId: string) => boolean
-  readonly patchRun: (
-    runId: string,
-    workerId: string,
-    patch: WorkerFrameOf<'run-patch'>['patch'],
-    pull: RunPull | undefined,
-  ) => void
-  /** Takes the addresses out of a report that are not of the run's pull request. */
-  readonly screenReport: RunPulls['screen']
-  /** Returns why the memories were not kept, if they were not. */
-  readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => string | undefined
-  readonly retentionHours: () => number
-  /** The bytes of events that a run may store. */
-  readonly logBudget: () => number
-  /** The bytes of artifacts that a run may store. */
-  readonly artifactBudget: () => number
-  /** Called when enough frames are on disk since the last acknowledgement to send the next one. */
-  readonly onAckDue: (workerId: string, leaseId: string) => void
-  /** Called when the durable watermark lies below an acknowledged number, which must never happen. */
-  readonly onInvariantViolated: () => void
-}
 
 /** How often applying a frame may throw within `CRASHES_WITHIN_MS` before the lease is given up. */
 const CRASHES_MAX = 3
@@ -122,15 +91,26 @@ interface LeaseProgress {
   crashes: number[]
 }
 
+type FrameReceiverModules = Pick<ModuleViews, 'workers' | 'runs' | 'runRecords' | 'jobs' | 'leaseShares'>
+
 export class FrameReceiver implements CommitParticipant {
-  readonly #ports: FrameReceiverPorts
+  readonly #context: HostContext
+  readonly #modules: FrameReceiverModules
+  readonly #onAckDue: (workerId: string, leaseId: string) => void
   readonly #progressByLease = new Map<string, LeaseProgress>()
   readonly #dirty = new Set<LeaseProgress>()
   readonly #closed: LeaseProgress[] = []
   #pendingBytes = 0
 
-  constructor(ports: FrameReceiverPorts) {
-    this.#ports = ports
+  /** @param onAckDue called when enough frames are on disk since the last acknowledgement to send the next one */
+  constructor(
+    context: HostContext,
+    modules: FrameReceiverModules,
+    onAckDue: (workerId: string, leaseId: string) => void,
+  ) {
+    this.#context = context
+    this.#modules = modules
+    this.#onAckDue = onAckDue
   }
 
   // ---- leases begin and end ----------------------------------------------------------------------------------------
@@ -145,13 +125,13 @@ export class FrameReceiver implements CommitParticipant {
     // The cast holds because only this class writes to the collection.
     const stored =
       restored && !isUnreadable
-        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)
+        ? (this.#context.store.database.keyValues.get('mark', lease.id) as StoredProgress | undefined)
         : undefined
     const { leftOutBytes = 0, arriving, ...watermark }: StoredProgress = stored ?? INITIAL_WATERMARK
     this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
-      log: new LeaseLog(this.#ports, lease.runId, leftOutBytes),
-      artifacts: new LeaseArtifacts(this.#ports, lease.runId, arriving),
+      log: new LeaseLog(this.#context, this.#modules.runRecords.eventLog, lease.runId, leftOutBytes),
+      artifacts: new LeaseArtifacts(this.#context, lease.runId, arriving),
       arriving,
       runId: lease.runId,
       workerId: lease.workerId,
@@ -179,12 +159,12 @@ export class FrameReceiver implements CommitParticipant {
    */
   onLeaseHeld(leaseId: string): void {
     if (this.#progressByLease.get(leaseId)?.isUnreadable !== true) return
-    this.#ports.sendToLease(leaseId, { type: 'frames failed', at: this.#ports.instant() })
+    this.#sendToLease(leaseId, { type: 'frames failed', at: this.#context.instant() })
   }
 
   #isMarkDamaged(leaseId: string): boolean {
     return readOr(
-      () => this.#ports.keyValues.get('mark', leaseId) === null,
+      () => this.#context.store.database.keyValues.get('mark', leaseId) === null,
       () => true,
     )
   }
@@ -201,7 +181,7 @@ export class FrameReceiver implements CommitParticipant {
     this.#endReports(progress)
     if (progress.isStored) {
       this.#closed.push(progress)
-      this.#ports.requestCommit()
+      this.#context.requestCommit()
     }
   }
 
@@ -220,7 +200,8 @@ export class FrameReceiver implements CommitParticipant {
     if (progress === undefined) return 0
     progress.framesSinceAck = 0
     progress.bytesSinceAck = 0
-    if (progress.durable.mark < progress.acknowledged) this.#ports.onInvariantViolated()
+    if (progress.durable.mark < progress.acknowledged)
+      this.#context.onInvariantViolated('acknowledged never falls')
     progress.acknowledged = progress.durable.mark
     return progress.durable.mark
   }
@@ -258,8 +239,8 @@ export class FrameReceiver implements CommitParticipant {
     if (!progress.isAccepted) {
       // A worker that reports has accepted the lease, even when its `dispatch-accepted` was lost.
       progress.isAccepted = true
-      const { instant, workerName, sendToLease } = this.#ports
-      sendToLease(progress.leaseId, { type: 'accepted', at: instant(), workerName: workerName(workerId) })
+      const workerName = this.#modules.workers.registry.get(workerId)?.name
+      this.#sendToLease(progress.leaseId, { type: 'accepted', at: this.#context.instant(), workerName })
       if (!this.#progressByLease.has(progress.leaseId)) return false
     }
     if (progress.isWritingFile) this.#holdFrame(progress, frame, bytes)
@@ -301,17 +282,19 @@ export class FrameReceiver implements CommitParticipant {
     frame: Exclude<LeaseFrame, { type: 'lease-gap' }>,
     bytes: number,
   ): void {
-    const { recordMemories } = this.#ports
     switch (frame.type) {
       case 'run-event':
         progress.log.append(this.#labelled(progress, frame.event))
         break
       case 'run-patch':
-        if (!this.#ports.acceptsFrames(progress.runId)) return
+        if (!this.#acceptsFrames(progress.runId)) return
         this.#applyPatch(progress, frame)
         break
       case 'run-memories':
-        this.#appendProblem(progress, recordMemories(progress.runId, frame.repo, frame.facts))
+        this.#appendProblem(
+          progress,
+          this.#modules.jobs.preparation.recordMemories(progress.runId, frame.repo, frame.facts),
+        )
         break
       case 'run-artifact':
         this.#applyAfterWrite(progress, bytes, frame.seq, () => progress.artifacts.write(frame))
@@ -320,7 +303,7 @@ export class FrameReceiver implements CommitParticipant {
         this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))
         return
       case 'run-complete':
-        if (!this.#ports.acceptsFrames(progress.runId)) return
+        if (!this.#acceptsFrames(progress.runId)) return
         // First, so that a completion that throws is not taken for applied: the worker resends it.
         this.#completeRun(progress, frame)
         progress.isComplete = true
@@ -336,7 +319,7 @@ export class FrameReceiver implements CommitParticipant {
     if (event.type !== 'cost') return event
     return {
       ...event,
-      entry: { ...event.entry, label: this.#ports.leaseShares.labelOf(runId) ?? event.entry.label },
+      entry: { ...event.entry, label: this.#modules.leaseShares.labelOf(runId) ?? event.entry.label },
     }
   }
 
@@ -355,20 +338,44 @@ export class FrameReceiver implements CommitParticipant {
   }
 
   #applyPatch(progress: LeaseProgress, frame: WorkerFrameOf<'run-patch'>): void {
-    const { report, pull, refusal } = this.#ports.screenReport(progress.runId, frame.patch)
+    const { report, pull, refusal } = this.#screen(progress.runId, frame.patch)
     this.#appendProblem(progress, refusal)
-    this.#ports.patchRun(progress.runId, progress.workerId, report, pull)
+    const { status } = report
+    const type =
+      status === 'running' || status === 'finalizing' ? (`patched to ${status}` as const) : 'patched'
+    const { runId, workerId } = progress
+    this.#modules.runs.send(runId, {
+      type,
+      workerId,
+      patch: report,
+      ...(pull === undefined ? {} : { pull }),
+    })
+  }
+
+  /** Takes out of a report what the run's agent can't use, and the addresses that are not of its pull request. */
+  #screen<R extends RunPatch | RunOutcome>(runId: string, reported: R): ScreenedReport<R> {
+    const { preparation, runPulls } = this.#modules.jobs
+    return runPulls.screen(runId, preparation.screenSession(runId, reported))
+  }
+
+  /** False while the run's actor recovers from a crash: its frames would be acknowledged before they take effect. */
+  #acceptsFrames(runId: string): boolean {
+    return this.#context.system.isRunning(RUN, runId)
+  }
+
+  #sendToLease(leaseId: string, event: LeaseEvent): void {
+    this.#context.system.send(LEASE, leaseId, event)
   }
 
   #completeRun(progress: LeaseProgress, frame: WorkerFrameOf<'run-complete'>): void {
-    const { report, pull, refusal } = this.#ports.screenReport(progress.runId, frame.outcome)
+    const { report, pull, refusal } = this.#screen(progress.runId, frame.outcome)
     this.#appendProblem(progress, refusal)
     this.#endReports(progress)
-    this.#ports.sendToLease(progress.leaseId, {
+    this.#sendToLease(progress.leaseId, {
       type: 'completed',
-      at: this.#ports.instant(),
+      at: this.#context.instant(),
       outcome: report,
-      retentionHours: this.#ports.retentionHours(),
+      retentionHours: this.#context.config().sandbox.retentionHours,
       ...(pull === undefined ? {} : { pull }),
     })
   }
@@ -384,32 +391,32 @@ export class FrameReceiver implements CommitParticipant {
     progress.framesSinceAck += 1
     progress.bytesSinceAck += bytes
     this.#dirty.add(progress)
-    this.#ports.requestCommit()
+    this.#context.requestCommit()
   }
 
   #applyGap(progress: LeaseProgress, { from, to, damaged }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
     const lost = judgeLostRange(progress.applied.mark, from, to)
     if (typeof lost === 'string') return
-    progress.log.append({ at: this.#ports.instant(), type: 'gap', from: lost[0], to: lost[1] })
+    progress.log.append({ at: this.#context.instant(), type: 'gap', from: lost[0], to: lost[1] })
     if (damaged === true) progress.log.appendText(damagedFramesText(lost[0], lost[1]))
-    this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
+    this.#context.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
     progress.applied = addLostRange(progress.applied, lost)
     this.#onAdvanced(progress, bytes)
   }
 
   /** Leaves the watermark unchanged, so that the worker resends the frame. Gives the lease up after repeated errors. */
   #onApplyError(progress: LeaseProgress, error: unknown): void {
-    const now = this.#ports.clock.monotonic()
+    const now = this.#context.clock.monotonic()
     progress.crashes = [...progress.crashes.filter((at) => now - at < CRASHES_WITHIN_MS), now]
-    this.#ports.meters.count('actor_crashes_total', { kind: 'ledger' })
-    this.#ports.log.error(
+    this.#context.meters.count('actor_crashes_total', { kind: 'ledger' })
+    this.#context.log.error(
       { lease: progress.leaseId, err: error },
       'a frame could not be applied; the worker will resend it',
     )
     if (progress.crashes.length < CRASHES_MAX) return
     progress.isComplete = true
     this.#dropWaiting(progress)
-    this.#ports.sendToLease(progress.leaseId, { type: 'frames failed', at: this.#ports.instant() })
+    this.#sendToLease(progress.leaseId, { type: 'frames failed', at: this.#context.instant() })
   }
 
   // ---- frames that need a file -------------------------------------------------------------------------------------
@@ -455,7 +462,7 @@ export class FrameReceiver implements CommitParticipant {
     if (progress.hasFileFailed) return
     progress.hasFileFailed = true
     const reason = messageOf(error)
-    this.#ports.log.warn(
+    this.#context.log.warn(
       { lease: progress.leaseId, reason },
       'a file of a frame could not be written; the worker will resend the frame',
     )
@@ -473,7 +480,7 @@ export class FrameReceiver implements CommitParticipant {
   async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<readonly string[]> {
     const usable = usageToArchive(snapshot)
     if (!usable.ok) return [`${USAGE_NOT_KEPT}: ${usable.refusal.message}`]
-    await this.#ports.usage.replace(usable.value.key, usable.value.text)
+    await this.#context.store.usage.replace(usable.value.key, usable.value.text)
     return []
   }
 
@@ -512,7 +519,7 @@ export class FrameReceiver implements CommitParticipant {
       if (this.#progressByLease.get(progress.leaseId) !== progress) continue
       this.#removePendingBytes(progress, bytes)
       if (progress.framesSinceAck >= LEASE_ACK_FRAMES || progress.bytesSinceAck >= LEASE_ACK_BYTES)
-        this.#ports.onAckDue(progress.workerId, progress.leaseId)
+        this.#onAckDue(progress.workerId, progress.leaseId)
     }
   }
 }

@@ -5,29 +5,24 @@
  * names the artifact, its bytes and the reason. LeaseArtifacts leaves the order of frames to FrameReceiver, which
  * repeats a part whose write failed and stores the unfinished artifact with the watermark.
  */
-import type { Artifacts } from '../../core/ports.ts'
 import {
   type ArrivingArtifact,
   addPart,
   describeRefused,
   isContinued,
 } from '../../core/run/arriving-artifact.ts'
+import { artifactBudget } from '../../core/run/log-budget.ts'
 import { stripInvisible } from '../../core/safe-text.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
-
-export interface LeaseArtifactsPorts {
-  readonly artifacts: Pick<Artifacts, 'write'>
-  /** The bytes of artifacts that a run may store. */
-  readonly artifactBudget: () => number
-}
+import type { HostContext } from '../host-context.ts'
 
 export class LeaseArtifacts {
-  readonly #ports: LeaseArtifactsPorts
+  readonly #context: HostContext
   readonly #runId: string
   #arriving: ArrivingArtifact | undefined
 
-  constructor(ports: LeaseArtifactsPorts, runId: string, arriving: ArrivingArtifact | undefined) {
-    this.#ports = ports
+  constructor(context: HostContext, runId: string, arriving: ArrivingArtifact | undefined) {
+    this.#context = context
     this.#runId = runId
     this.#arriving = arriving
   }
@@ -62,7 +57,7 @@ export class LeaseArtifacts {
 
   async #writePart({ name, part, final }: WorkerFrameOf<'run-artifact'>, bytes: Uint8Array) {
     if (stripInvisible(name) !== name) return { refused: 'its name holds characters that nobody sees' }
-    const { artifacts, artifactBudget } = this.#ports
-    return artifacts.write(this.#runId, name, part, bytes, final, artifactBudget())
+    const { store, config } = this.#context
+    return store.artifacts.write(this.#runId, name, part, bytes, final, artifactBudget(config()))
   }
 }

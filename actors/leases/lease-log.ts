@@ -8,25 +8,26 @@
  * of frames to FrameReceiver.
  */
 import { printableTexts } from '../../core/printable-output.ts'
-import { describeLeftOut, LOG_IS_FULL, logBytesMaxFor, splitLogEvent } from '../../core/run/log-budget.ts'
+import {
+  describeLeftOut,
+  LOG_IS_FULL,
+  logBudget,
+  logBytesMaxFor,
+  splitLogEvent,
+} from '../../core/run/log-budget.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunEventLog } from '../runs/run-event-log.ts'
 
-export interface LeaseLogPorts {
-  readonly runEventLog: RunEventLog
-  /** The current wall time as an ISO 8601 timestamp. */
-  readonly instant: () => string
-  /** The bytes of events that a run may store. */
-  readonly logBudget: () => number
-}
-
 export class LeaseLog {
-  readonly #ports: LeaseLogPorts
+  readonly #context: HostContext
+  readonly #runEventLog: RunEventLog
   readonly #runId: string
   #leftOutBytes: number
 
-  constructor(ports: LeaseLogPorts, runId: string, leftOutBytes: number) {
-    this.#ports = ports
+  constructor(context: HostContext, runEventLog: RunEventLog, runId: string, leftOutBytes: number) {
+    this.#context = context
+    this.#runEventLog = runEventLog
     this.#runId = runId
     this.#leftOutBytes = leftOutBytes
   }
@@ -41,8 +42,8 @@ export class LeaseLog {
   }
 
   #appendPart(event: ReportedEvent): void {
-    const { runEventLog, logBudget } = this.#ports
-    const { isKept, bytes } = runEventLog.append(this.#runId, event, logBytesMaxFor(event, logBudget()))
+    const logBytesMax = logBytesMaxFor(event, logBudget(this.#context.config()))
+    const { isKept, bytes } = this.#runEventLog.append(this.#runId, event, logBytesMax)
     if (isKept) return
     if (this.#leftOutBytes === 0) this.#appendNotice(LOG_IS_FULL)
     this.#leftOutBytes += bytes
@@ -50,7 +51,7 @@ export class LeaseLog {
 
   /** Appends a sentence of the service about what the worker reported. */
   appendText(text: string): void {
-    this.append({ at: this.#ports.instant(), type: 'log', stream: 'system', text })
+    this.append({ at: this.#context.instant(), type: 'log', stream: 'system', text })
   }
 
   /** Names what was left out. Called when the lease ends. */
@@ -62,6 +63,6 @@ export class LeaseLog {
 
   /** A lease has at most two notices, so they need no limit. */
   #appendNotice(text: string): void {
-    this.#ports.runEventLog.appendText(this.#runId, this.#ports.instant(), text)
+    this.#runEventLog.appendText(this.#runId, this.#context.instant(), text)
   }
 }

@@ -15,44 +15,25 @@ import type { Meters } from '../../core/ports.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
-import type { JobPreparation } from '../runs/job-preparation.ts'
-import type { LeaseShares } from '../runs/lease-shares.ts'
 import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { Counter } from '../runtime/counter.ts'
-import type { DispatchBackoff } from '../workers/dispatch-backoff.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import { WORKER } from '../workers/worker.machine.ts'
-import type { WorkerConnections } from '../workers/worker-connections.ts'
-import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { EndedLeases } from './ended-leases.ts'
 import type { FrameReceiver } from './frame-receiver.ts'
 import type { LeaseContext, LeaseEffect, LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
-export interface LeaseManagerPorts
-  extends Pick<
-    HostContext,
-    'clock' | 'instant' | 'log' | 'system' | 'timers' | 'timeouts' | 'requestScheduling'
-  > {
-  readonly newId: () => string
-  readonly workers: WorkerRegistry
-  readonly connections: WorkerConnections
-  readonly dispatchBackoff: DispatchBackoff
-  readonly frameReceiver: FrameReceiver
-  readonly endedLeases: EndedLeases
-  /** Whether an operator has paused dispatching. */
-  readonly isPaused: () => boolean
-  readonly preparation: JobPreparation
-  readonly leaseShares: LeaseShares
-  readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
-}
+type LeaseManagerModules = Pick<ModuleViews, 'workers' | 'jobs' | 'endedLeases' | 'leaseShares'>
 
 const timerKey = (leaseId: string): string => `lease ${leaseId}`
 
 export class LeaseManager {
-  readonly #ports: LeaseManagerPorts
+  readonly #context: HostContext
+  readonly #modules: LeaseManagerModules
+  readonly #frameReceiver: FrameReceiver
   /** When each dispatch was sent, in monotonic milliseconds, by lease id. */
   readonly #sentAt = new Map<string, number>()
   /** Leases whose cancel was sent. The cancel timeout starts once, however often the worker reconnects. */
@@ -61,9 +42,11 @@ export class LeaseManager {
   readonly #endCounter = new Counter('leases_ended_total', 'how')
   readonly #dispatchCounter = new Counter('dispatches_total', 'outcome')
 
-  constructor(ports: LeaseManagerPorts) {
-    this.#ports = ports
-    this.#startedAt = ports.timers.now()
+  constructor(context: HostContext, modules: LeaseManagerModules, frameReceiver: FrameReceiver) {
+    this.#context = context
+    this.#modules = modules
+    this.#frameReceiver = frameReceiver
+    this.#startedAt = context.timers.now()
   }
 
   reportCounts(meters: Meters): void {
@@ -83,13 +66,13 @@ export class LeaseManager {
         this.#sendCancel(effect)
         return
       case 'lease.acknowledge completion':
-        this.#ports.connections.sendToWorker(effect.workerId, {
+        this.#modules.workers.connections.sendToWorker(effect.workerId, {
           type: 'run-complete-ack',
           leaseId: effect.leaseId,
         })
         return
       case 'lease.fence':
-        this.#ports.connections.sendToWorker(effect.workerId, {
+        this.#modules.workers.connections.sendToWorker(effect.workerId, {
           type: 'lease-lost',
           leaseId: effect.leaseId,
           reason: effect.reason,
@@ -101,10 +84,10 @@ export class LeaseManager {
   // ---- leases begin and end ----------------------------------------------------------------------------------------
 
   grantLease(run: Run, worker: EnrolledWorker): void {
-    const { workers, system, instant, newId, timeouts } = this.#ports
+    const { system, instant, ids, timeouts } = this.#context
     // A run that recovers from a crash does not know of its lease yet and looks as if it had none.
-    if (workers.leaseOf(run.id) !== undefined) return
-    const id = newId()
+    if (this.#modules.workers.registry.leaseOf(run.id) !== undefined) return
+    const id = ids.lease()
     const spawned = system.spawn(LEASE, id, {
       id,
       runId: run.id,
@@ -112,7 +95,7 @@ export class LeaseManager {
       termMs: leaseTermMs(timeouts()),
       grantedAt: instant(),
     })
-    const place = this.#ports.preparation.placeOf(run)
+    const place = this.#modules.jobs.preparation.placeOf(run)
     const granted: RunMachineEvent = {
       type: 'granted',
       leaseId: id,
@@ -122,42 +105,36 @@ export class LeaseManager {
   }
 
   onLeaseChanged({ key, before, after, over, restored }: StateChange): void {
-    const { frameReceiver, workers, dispatchBackoff, onInvariantViolated } = this.#ports
+    const { registry, dispatchBackoff } = this.#modules.workers
+    const frameReceiver = this.#frameReceiver
     const lease = after.context as LeaseContext
     if (over) {
       this.#onLeaseEnded(lease)
       return
     }
-    if (before === undefined && workers.updateLease(lease) !== undefined)
-      onInvariantViolated('one live lease a run')
+    if (before === undefined && registry.updateLease(lease) !== undefined)
+      this.#context.onInvariantViolated('one live lease a run')
     if (after.value === 'held' && before !== undefined && before.value !== 'held') {
-      workers.noteAcceptance(lease)
-      const worker = workers.get(lease.workerId)
+      registry.noteAcceptance(lease)
+      const worker = registry.get(lease.workerId)
       if (worker !== undefined) dispatchBackoff.onAccepted(worker)
     }
     frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
     if (after.value === 'held' && !restored) frameReceiver.onLeaseHeld(lease.id)
-    if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
+    if (before !== undefined && before.value !== after.value) this.#context.timers.cancelAll(timerKey(key))
   }
 
   #onLeaseEnded(lease: LeaseContext): void {
-    const {
-      timers,
-      frameReceiver,
-      clock,
-      endedLeases,
-      leaseShares,
-      workers,
-      requestScheduling,
-      preparation,
-    } = this.#ports
-    workers.removeLease(lease)
-    frameReceiver.closeLease(lease.id)
+    const { timers, clock, requestScheduling } = this.#context
+    const { workers, jobs, leaseShares } = this.#modules
+    workers.registry.removeLease(lease)
+    this.#frameReceiver.closeLease(lease.id)
     timers.cancelAll(timerKey(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelSent.delete(lease.id)
-    preparation.forgetJob(lease.id)
-    endedLeases.recordEnd(lease, clock.now(), leaseShares.take(lease.runId, lease.id))
+    jobs.preparation.forgetJob(lease.id)
+    const share = leaseShares.take(lease.runId, lease.id)
+    this.#modules.endedLeases.endedLeases.recordEnd(lease, clock.now(), share)
     this.#endCounter.add(lease.end ?? 'lost')
     requestScheduling()
   }
@@ -165,15 +142,15 @@ export class LeaseManager {
   /** Called when a timer of a lease fires. */
   onTimer(key: string, name: string): void {
     const leaseId = key.slice('lease '.length)
-    const at = this.#ports.instant()
+    const at = this.#context.instant()
     if (name === 'away') this.#sendEvent(leaseId, { type: 'lease expired', at })
     else if (name === 'cancel') this.#sendEvent(leaseId, { type: 'cancel timed out', at })
     else this.#onDispatchUnanswered(leaseId, at)
   }
 
   #onDispatchUnanswered(leaseId: string, at: string): void {
-    const { dispatchBackoff, workers } = this.#ports
-    const member = workers.get(workers.lease(leaseId)?.workerId ?? '')
+    const { dispatchBackoff, registry } = this.#modules.workers
+    const member = registry.get(registry.lease(leaseId)?.workerId ?? '')
     this.#sendEvent(leaseId, { type: 'unanswered', at })
     if (member !== undefined) dispatchBackoff.onRejected(member, NO_ANSWER)
   }
@@ -182,13 +159,13 @@ export class LeaseManager {
 
   /** A dispatch to a new worker waits for the audit trail, and is then judged and timed anew. */
   #dispatchWhenOpen(leaseId: string): void {
-    const { workers, connections } = this.#ports
-    const workerId = workers.lease(leaseId)?.workerId ?? ''
+    const { registry, connections } = this.#modules.workers
+    const workerId = registry.lease(leaseId)?.workerId ?? ''
     if (!connections.holdUntilFirst(workerId, () => this.#dispatch(leaseId))) this.#dispatch(leaseId)
   }
 
   #dispatch(leaseId: string): void {
-    const { system } = this.#ports
+    const { system } = this.#context
     const snapshot = system.peek(LEASE, leaseId)
     // The lease may have changed between the commit and now.
     if (snapshot === undefined || (snapshot.value !== 'offered' && snapshot.value !== 'unconfirmed')) return
@@ -197,15 +174,16 @@ export class LeaseManager {
       snapshot.value === 'unconfirmed' ? 'the worker disconnected before' : this.#sendDispatch(lease)
     this.#dispatchCounter.add(refusal === undefined ? 'sent' : 'withdrawn')
     if (refusal !== undefined)
-      this.#sendEvent(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
+      this.#sendEvent(leaseId, { type: 'withdrawn', at: this.#context.instant(), reason: refusal })
   }
 
   /** Sends the dispatch, or returns why it was not sent. Conditions are checked again now that the lease is durable. */
   #sendDispatch(lease: LeaseContext): string | undefined {
-    const { system, workers, connections, dispatchBackoff, clock, timers, log } = this.#ports
-    const member = workers.get(lease.workerId)
+    const { system, clock, timers, log, config } = this.#context
+    const { registry, connections, dispatchBackoff } = this.#modules.workers
+    const member = registry.get(lease.workerId)
     if (system.peekDurable(LEASE, lease.id) === undefined) {
-      this.#ports.onInvariantViolated('durable before dispatch')
+      this.#context.onInvariantViolated('durable before dispatch')
       return 'the lease is not on disk'
     }
     if (member === undefined || !member.online) return 'the worker is not connected'
@@ -213,10 +191,10 @@ export class LeaseManager {
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
     if (member.context.capabilities?.ending === true) return 'the worker is about to end'
-    if (this.#ports.isPaused()) return 'dispatching is paused'
+    if (config().policy.paused) return 'dispatching is paused'
     // Set the timer before anything that could throw, so that an unanswered lease always ends.
     timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
-    const job = this.#ports.preparation.prepareJob(lease)
+    const job = this.#modules.jobs.preparation.prepareJob(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
       return job.refusal.message
@@ -243,16 +221,16 @@ export class LeaseManager {
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
   #awaitWorker(leaseId: string, arrived: boolean): void {
-    const { workers, timers } = this.#ports
-    const lease = workers.lease(leaseId)
+    const { timers } = this.#context
+    const lease = this.#modules.workers.registry.lease(leaseId)
     if (lease === undefined) return
     timers.cancelAll(timerKey(leaseId))
     timers.set(timerKey(leaseId), 'away', this.#deadlineOf(lease, arrived))
   }
 
   #deadlineOf({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
-    const { workers, timers, timeouts } = this.#ports
-    const lastFrameAt = workers.get(workerId)?.lastFrameAt ?? timers.now()
+    const { timers, timeouts } = this.#context
+    const lastFrameAt = this.#modules.workers.registry.get(workerId)?.lastFrameAt ?? timers.now()
     // The worker was not heard since this process started: it may count on the promise of the previous process.
     if (lastFrameAt <= this.#startedAt)
       return arrived
@@ -266,9 +244,9 @@ export class LeaseManager {
   }
 
   #sendCancel({ leaseId, workerId, reason }: Extract<LeaseEffect, { type: 'lease.send cancel' }>): void {
-    const { timers, connections, system } = this.#ports
+    const { timers, system } = this.#context
     if (system.peek(LEASE, leaseId)?.value !== 'cancelling') return
-    connections.sendToWorker(workerId, { type: 'cancel', leaseId, reason })
+    this.#modules.workers.connections.sendToWorker(workerId, { type: 'cancel', leaseId, reason })
     if (!this.#cancelSent.has(leaseId)) {
       this.#cancelSent.add(leaseId)
       timers.cancelAll(timerKey(leaseId))
@@ -277,6 +255,6 @@ export class LeaseManager {
   }
 
   #sendEvent(leaseId: string, event: LeaseEvent): void {
-    this.#ports.system.send(LEASE, leaseId, event)
+    this.#context.system.send(LEASE, leaseId, event)
   }
 }

@@ -1,6 +1,5 @@
 /** The leases module grants leases, receives the frames of their runs, and ends them. */
 import { leaseTermMs, restoredLeaseDeadline } from '../../core/lease/deadline.ts'
-import { artifactBudget, logBudget } from '../../core/run/log-budget.ts'
 import { UNFINISHED } from '../../core/run/run-transitions.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
@@ -66,64 +65,21 @@ export const endedLeasesModule = defineHostModule({
 export const leasesModule = defineHostModule({
   name: 'leases',
   kinds: [leaseKind],
-  create(
-    context,
-    { workers, runs, endedLeases: { endedLeases, settlements }, leaseShares, jobs, runRecords },
-  ) {
-    const { store, system, ids, config, onInvariantViolated } = context
-    const { keyValues } = store.database
-    const { registry, connections, dispatchBackoff } = workers
-    const frameReceiver = new FrameReceiver({
-      ...context,
-      keyValues,
-      artifacts: store.artifacts,
-      usage: store.usage,
-      runEventLog: runRecords.eventLog,
-      leaseShares,
-      workerName: (workerId) => registry.get(workerId)?.name,
-      sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
-      acceptsFrames: (runId) => system.isRunning(RUN, runId),
-      screenReport: (runId, reported) =>
-        jobs.runPulls.screen(runId, jobs.preparation.screenSession(runId, reported)),
-      patchRun: (runId, workerId, patch, pull) => {
-        const type =
-          patch.status === 'running' || patch.status === 'finalizing'
-            ? (`patched to ${patch.status}` as const)
-            : 'patched'
-        runs.send(runId, { type, workerId, patch, ...(pull === undefined ? {} : { pull }) })
-      },
-      recordMemories: (runId, repo, learnt) => jobs.preparation.recordMemories(runId, repo, learnt),
-      retentionHours: () => config().sandbox.retentionHours,
-      logBudget: () => logBudget(config()),
-      artifactBudget: () => artifactBudget(config()),
-      onAckDue: (workerId, leaseId) => acknowledgements.acknowledgeLease(workerId, leaseId),
-      onInvariantViolated: () => onInvariantViolated('acknowledged never falls'),
-    })
-    const acknowledgements = new LeaseAcknowledgements({
-      ...context,
-      workers: registry,
-      connections,
-      frameReceiver,
-    })
-    const manager = new LeaseManager({
-      ...context,
-      newId: () => ids.lease(),
-      workers: registry,
-      connections,
-      dispatchBackoff,
-      frameReceiver,
-      endedLeases,
-      isPaused: () => config().policy.paused,
-      preparation: jobs.preparation,
-      leaseShares,
-    })
+  create(context, { workers, runs, endedLeases, leaseShares, jobs, runRecords }) {
+    const frameReceiver = new FrameReceiver(
+      context,
+      { workers, runs, jobs, runRecords, leaseShares },
+      (workerId, leaseId) => acknowledgements.acknowledgeLease(workerId, leaseId),
+    )
+    const acknowledgements = new LeaseAcknowledgements(context, workers, frameReceiver)
+    const manager = new LeaseManager(context, { workers, jobs, endedLeases, leaseShares }, frameReceiver)
     return {
-      view: { manager, frameReceiver, endedLeases, settlements, acknowledgements },
+      view: { manager, frameReceiver, ...endedLeases, acknowledgements },
       effects: effectHandlers<LeaseEffect>({ lease: (effect) => manager.runEffect(effect) }),
       participants: [frameReceiver],
       onStateChange: { [LEASE]: (change) => manager.onLeaseChanged(change) },
       onTimer: { lease: (key, name) => manager.onTimer(key, name) },
-      onRestored: () => reconcileAfterRestart({ ...context, workers: registry, runs, settlements }),
+      onRestored: () => reconcileAfterRestart(context, workers.registry, runs, endedLeases.settlements),
       reportGauges(meters) {
         meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
         manager.reportCounts(meters)
@@ -139,25 +95,23 @@ export const leasesModule = defineHostModule({
 
 // ---- after a restart ---------------------------------------------------------------------------------------------
 
-interface RestartReconciliationPorts
-  extends Pick<HostContext, 'store' | 'system' | 'clock' | 'timeouts' | 'instant'> {
-  readonly workers: WorkerRegistry
-  readonly runs: RunManager
-  readonly settlements: LeaseSettlements
-}
-
 /**
  * After a restart, stored runs and stored leases are brought into agreement before any listener opens. A restored lease
  * outranks what its run's record says.
  */
-function reconcileAfterRestart(ports: RestartReconciliationPorts): void {
-  settleLeases(ports)
-  reportLostLeases(ports)
-  requeueRunsWithoutActor(ports)
+function reconcileAfterRestart(
+  context: HostContext,
+  workers: WorkerRegistry,
+  runs: RunManager,
+  settlements: LeaseSettlements,
+): void {
+  settleLeases(context, workers, runs)
+  reportLostLeases(context, workers, runs, settlements)
+  requeueRunsWithoutActor(context, runs)
 }
 
 /** A lease without its run is closed; a run that does not know its lease is told of it. */
-function settleLeases({ system, workers, runs }: RestartReconciliationPorts): void {
+function settleLeases({ system }: HostContext, workers: WorkerRegistry, runs: RunManager): void {
   const orphaned: LeaseEvent = { type: 'orphaned' }
   for (const lease of [...workers.leases()]) {
     const run = contextOf(system, lease.runId)
@@ -168,9 +122,14 @@ function settleLeases({ system, workers, runs }: RestartReconciliationPorts): vo
 }
 
 /** The worker may still execute the run, for as long as a lease lives that it was promised before the restart. */
-function reportLostLeases(ports: RestartReconciliationPorts): void {
-  const { clock, system, workers, runs, settlements, instant } = ports
-  const timeouts = ports.timeouts()
+function reportLostLeases(
+  context: HostContext,
+  workers: WorkerRegistry,
+  runs: RunManager,
+  settlements: LeaseSettlements,
+): void {
+  const { clock, system, instant } = context
+  const timeouts = context.timeouts()
   const waitMs = restoredLeaseDeadline(0, leaseTermMs(timeouts), timeouts)
   const reason = 'the lease was gone after a restart'
   for (const id of [...system.keys(RUN)]) {
@@ -186,7 +145,7 @@ function reportLostLeases(ports: RestartReconciliationPorts): void {
 }
 
 /** The actor's snapshot was damaged, or the record is older than actors. */
-function requeueRunsWithoutActor({ system, store, runs }: RestartReconciliationPorts): void {
+function requeueRunsWithoutActor({ system, store }: HostContext, runs: RunManager): void {
   for (const run of store.database.runs.list({ status: UNFINISHED }))
     if (contextOf(system, run.id) === undefined && !system.isDamaged(RUN, run.id)) runs.requeueLostRun(run)
 }

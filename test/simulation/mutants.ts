@@ -156,8 +156,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'the log of a run has no budget',
     file: LEASE_LOG,
-    find: 'logBytesMaxFor(event, logBudget())',
-    replace: 'Number.POSITIVE_INFINITY + 0 * logBytesMaxFor(event, logBudget())',
+    find: 'logBytesMaxFor(event, logBudget(this.#context.config()))',
+    replace: 'Number.POSITIVE_INFINITY + 0 * logBytesMaxFor(event, logBudget(this.#context.config()))',
   },
   {
     name: 'what the budget leaves out is not named',
@@ -168,19 +168,19 @@ const frames: readonly Mutant[] = [
   {
     name: 'memories are dropped',
     file: FRAME_RECEIVER,
-    find: 'recordMemories(progress.runId, frame.repo, frame.facts)',
-    replace: '',
+    find: 'this.#modules.jobs.preparation.recordMemories(progress.runId, frame.repo, frame.facts)',
+    replace: 'undefined',
   },
   {
     name: 'patches are dropped',
     file: FRAME_RECEIVER,
-    find: 'this.#ports.patchRun(progress.runId, progress.workerId, report, pull)',
-    replace: '',
+    find: 'this.#modules.runs.send(runId, {',
+    replace: 'void ({ runId,',
   },
   {
     name: 'a restart forgets the watermarks',
     file: FRAME_RECEIVER,
-    find: "restored && !isUnreadable\n        ? (this.#ports.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n        : undefined",
+    find: "restored && !isUnreadable\n        ? (this.#context.store.database.keyValues.get('mark', lease.id) as StoredProgress | undefined)\n        : undefined",
     replace: 'undefined as StoredProgress | undefined',
   },
   {

@@ -3,9 +3,10 @@
  * artifact is either kept whole, or named once in the run's log with all its bytes and the reason.
  */
 import { describe, expect, test } from '@jest/globals'
+import type { HostContext } from '../../../actors/host-context.ts'
 import { FrameReceiver, type LeaseFrame } from '../../../actors/leases/frame-receiver.ts'
 import { RunEventLog } from '../../../actors/runs/run-event-log.ts'
-import type { Artifacts, KeyValues, Write } from '../../../core/ports.ts'
+import type { Artifacts, Write } from '../../../core/ports.ts'
 import { describeRefused } from '../../../core/run/arriving-artifact.ts'
 import { ArtifactsOnDisk, describeFullBudget } from '../../../store/files/artifacts.ts'
 import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
@@ -19,6 +20,8 @@ const T0 = '2026-03-01T08:00:00.000Z'
 const RUN = '01890000-0000-7000-8000-000000000001'
 const LEASE = { id: 'ls-1', runId: RUN, workerId: 'wk-1', termMs: 1, grantedAt: T0, end: null, why: null }
 const BUDGET = 1_000
+
+type ReceiverModules = ConstructorParameters<typeof FrameReceiver>[1]
 
 /** A host that is killed and started again on the same disk. */
 class Host {
@@ -43,40 +46,27 @@ class Host {
       publish: () => {},
       onLimit: () => {},
     })
-    this.#receiver = new FrameReceiver({
+    // The casts hold because the receiver uses nothing else of the host.
+    const context = {
       clock,
       instant: () => T0,
       log: createRecordingLog(),
       meters: noMeters,
-      acceptsFrames: () => true,
-      screenReport: (_, report) => ({ report }),
-      keyValues: { get: (_collection, key) => this.marks.get(key), all: () => [] } satisfies KeyValues,
-      artifacts: {
-        write: (...part) => {
-          const writing = this.artifacts.write(...part)
-          this.#writing = writing
-          return writing
+      store: {
+        database: { keyValues: { get: (_collection: string, key: string) => this.marks.get(key) } },
+        artifacts: {
+          write: (...part: Parameters<Artifacts['write']>) => {
+            const writing = this.artifacts.write(...part)
+            this.#writing = writing
+            return writing
+          },
         },
-        find: async () => ({ is: 'missing' }),
-        names: async () => [],
-        remove: async () => {},
       },
-      usage: { replace: async () => {}, read: async () => undefined, list: async () => [] },
-      runEventLog: this.#runEventLog,
-      leaseShares: { labelOf: () => undefined },
-      workerName: () => undefined,
-      sendToLease: () => {},
-      patchRun: () => {},
-      recordMemories: () => undefined,
-      retentionHours: () => 24,
-      logBudget: () => Number.POSITIVE_INFINITY,
-      artifactBudget: () => BUDGET,
-      onAckDue: () => {},
+      config: () => ({ sandbox: { maxLogMib: 1, maxArtifactsMib: BUDGET / 2 ** 20 } }),
       requestCommit: () => {},
-      onInvariantViolated: () => {
-        throw new Error('an invariant is broken')
-      },
-    })
+    } as unknown as HostContext
+    const modules = { runRecords: { eventLog: this.#runEventLog } } as unknown as ReceiverModules
+    this.#receiver = new FrameReceiver(context, modules, () => {})
     this.#receiver.openLease(LEASE, true, true)
   }
 

@@ -3,6 +3,7 @@
  * that throws: each frame is applied once and in order, and only frames on disk are acknowledged.
  */
 import { describe, expect, test } from '@jest/globals'
+import type { HostContext } from '../../../actors/host-context.ts'
 import {
   FrameReceiver,
   LEASE_ACK_BYTES,
@@ -12,8 +13,10 @@ import {
 } from '../../../actors/leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
 import { type EventAppend, RunEventLog } from '../../../actors/runs/run-event-log.ts'
+import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import { type Damage, DamagedRecord } from '../../../core/damage.ts'
-import type { KeyValues, Write } from '../../../core/ports.ts'
+import type { Artifacts, KeyValues, UsageArchive, Write } from '../../../core/ports.ts'
+import type { RunPatch } from '../../../protocol/frames.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import { ManualClock, settlePromises } from '../../support/manual-clock.ts'
 import { Random, seedFromEnvironment } from '../../support/random.ts'
@@ -77,62 +80,76 @@ function createReceiver(stored: Readonly<Record<string, object>> = {}, damage?: 
       })
     })
 
-  const receiver: FrameReceiver = new FrameReceiver({
+  const keyValues: KeyValues = {
+    get: (_collection, key) => {
+      if (damage !== undefined) throw new DamagedRecord(damage)
+      return stored[key]
+    },
+    all: () => [],
+  }
+  const artifacts: Pick<Artifacts, 'write'> = {
+    write: (runId, name) =>
+      writeFile<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
+        refused: 'it is too large',
+      }),
+  }
+  const usage: Pick<UsageArchive, 'replace'> = {
+    replace: ({ projectKey, sessionId }) =>
+      writeFile(`run of ${projectKey}`, Number(sessionId), undefined, undefined),
+  }
+  const sendToLease = (id: string, event: LeaseEvent) => {
+    if (trouble.lease && event.type === 'completed') throw new Error('no line')
+    leaseEvents.push(`${id} ${event.type}`)
+    // The host does the same when the lease has ended.
+    if (event.type === 'completed') {
+      apply(`run of ${id}`, 0)
+      receiver.closeLease(id)
+    }
+  }
+  // The casts hold because the receiver uses nothing else of the host.
+  const context = {
     clock,
     instant: () => new Date(clock.now()).toISOString(),
     log,
     meters: noMeters,
-    acceptsFrames: () => true,
-    screenReport: (_, report) => {
-      if (trouble.screen) throw new Error('no sieve')
-      return { report }
+    store: { database: { keyValues }, artifacts, usage },
+    system: {
+      isRunning: () => true,
+      send: (_kind: string, id: string, event: LeaseEvent) => sendToLease(id, event),
     },
-    keyValues: {
-      get: (_collection, key) => {
-        if (damage !== undefined) throw new DamagedRecord(damage)
-        return stored[key]
+    config: () => ({
+      sandbox: {
+        retentionHours: 24,
+        maxLogMib: Number.POSITIVE_INFINITY,
+        maxArtifactsMib: Number.POSITIVE_INFINITY,
       },
-      all: () => [],
-    } satisfies KeyValues,
-    artifacts: {
-      write: (runId, name) =>
-        writeFile<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
-          refused: 'it is too large',
-        }),
-      find: async () => ({ is: 'missing' }),
-      names: async () => [],
-      remove: async () => {},
-    },
-    usage: {
-      replace: ({ projectKey, sessionId }) =>
-        writeFile(`run of ${projectKey}`, Number(sessionId), undefined, undefined),
-      read: async () => undefined,
-      list: async () => [],
-    },
-    runEventLog,
-    leaseShares: { labelOf: () => undefined },
-    workerName: () => undefined,
-    sendToLease: (id: string, event: LeaseEvent) => {
-      if (trouble.lease && event.type === 'completed') throw new Error('no line')
-      leaseEvents.push(`${id} ${event.type}`)
-      // The host does the same when the lease has ended.
-      if (event.type === 'completed') {
-        apply(`run of ${id}`, 0)
-        receiver.closeLease(id)
-      }
-    },
-    patchRun: (runId, _workerId, patch) => apply(runId, Number(patch.agentSessionId)),
-    recordMemories: (runId, _repo, facts) => {
-      apply(runId, Number(facts[0]))
-      return undefined
-    },
-    retentionHours: () => 24,
-    logBudget: () => Number.POSITIVE_INFINITY,
-    artifactBudget: () => Number.POSITIVE_INFINITY,
-    onAckDue: (_workerId, id) => void acks.push(id),
+    }),
     requestCommit: () => {},
     onInvariantViolated: () => void leaseEvents.push('a law was broken'),
-  })
+  } as unknown as HostContext
+  const modules = {
+    workers: { registry: new WorkerRegistry() },
+    runs: {
+      send: (runId: string, event: { readonly patch: RunPatch }) =>
+        apply(runId, Number(event.patch.agentSessionId)),
+    },
+    runRecords: { eventLog: runEventLog },
+    leaseShares: { labelOf: () => undefined },
+    jobs: {
+      preparation: {
+        screenSession: (_: string, report: object) => report,
+        recordMemories: (runId: string, _repo: string, facts: readonly string[]) =>
+          apply(runId, Number(facts[0])),
+      },
+      runPulls: {
+        screen(_: string, report: object) {
+          if (trouble.screen) throw new Error('no sieve')
+          return { report }
+        },
+      },
+    },
+  } as unknown as ConstructorParameters<typeof FrameReceiver>[1]
+  const receiver: FrameReceiver = new FrameReceiver(context, modules, (_workerId, id) => void acks.push(id))
   const isOpen = (id: string): boolean => !leaseEvents.includes(`${id} completed`)
   /** Starts a commit; `land` puts it on disk. */
   const commit = () => {
