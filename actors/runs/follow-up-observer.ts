@@ -5,34 +5,26 @@
 import { sandboxHolder } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { TrustedClock } from '../clock/trusted-clock.ts'
+import type { HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
-import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { FollowUpReader } from './follow-up-reader.ts'
+import type { JobModules, JobParts } from './job-preparation.ts'
 import type { RunContext } from './run.machine.ts'
-import type { RunEventLog } from './run-event-log.ts'
-
-export interface FollowUpObserverPorts {
-  readonly trustedClock: Pick<TrustedClock, 'now'>
-  /** The wall clock, as records write it. */
-  readonly instant: () => string
-  readonly workers: Pick<WorkerRegistry, 'get'>
-  readonly runEventLog: RunEventLog
-  readonly followUpReader: FollowUpReader
-  readonly answeredRemarks: AnsweredRemarks
-}
 
 export class FollowUpObserver {
-  readonly #ports: FollowUpObserverPorts
+  readonly #context: HostContext
+  readonly #modules: JobModules
+  readonly #parts: JobParts
 
-  constructor(ports: FollowUpObserverPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, modules: JobModules, parts: JobParts) {
+    this.#context = context
+    this.#modules = modules
+    this.#parts = parts
   }
 
   onRunChange({ key, before, after, over, restored }: StateChange): void {
-    const { followUpReader } = this.#ports
+    const { followUpReader } = this.#parts
     const context = after.context as RunContext
     const contextBefore = before?.context as RunContext | undefined
     if (over) followUpReader.forget(key)
@@ -49,7 +41,7 @@ export class FollowUpObserver {
 
   /** The reader keeps what it has read until a worker has accepted: a worker that is granted the run may refuse it. */
   #updateReader(run: Run, waits: boolean): void {
-    const { followUpReader } = this.#ports
+    const { followUpReader } = this.#parts
     if (waits) followUpReader.startWaiting(run)
     else if (run.status === 'queued') followUpReader.stopWaiting(run.id)
     else followUpReader.forget(run.id)
@@ -57,18 +49,18 @@ export class FollowUpObserver {
 
   /** Waiting may take as long as the sandbox is retained, so the log names the way out. */
   #logAbsentHolder(run: Run): void {
-    const { trustedClock, workers, instant, runEventLog } = this.#ports
+    const { trustedClock, workers, runRecords } = this.#modules
     const holder = sandboxHolder(run, trustedClock.now())
-    const worker = holder === undefined ? undefined : workers.get(holder)
+    const worker = holder === undefined ? undefined : workers.registry.get(holder)
     if (worker === undefined || worker.online) return
     const waits = `worker ${printable(worker.name)} holds the sandbox and is not connected: it is waited for until ${run.sandbox.retainedUntil}`
     const cure = 'to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again'
-    runEventLog.appendText(run.id, instant(), `${waits}; ${cure}`)
+    runRecords.eventLog.appendText(run.id, this.#context.instant(), `${waits}; ${cure}`)
   }
 
   #recordEnd({ run, followUp }: RunContext): void {
     const isDone = run.status === 'completed' && run.error === undefined
-    this.#ports.answeredRemarks.recordEnd(run.id, followUp?.id ?? run.id, isDone)
+    this.#parts.answeredRemarks.recordEnd(run.id, followUp?.id ?? run.id, isDone)
   }
 }
 

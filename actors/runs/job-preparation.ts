@@ -26,30 +26,23 @@ import type { JobPlace } from '../../core/run/run-pull.ts'
 import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { AgentJob, Job, RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import type { Run, Ticket } from '../../protocol/run.ts'
-import type { TrustedClock } from '../clock/trusted-clock.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { WorkerRegistry } from '../workers/worker-registry.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { AnsweredRemarks } from './follow-up-observer.ts'
 import type { FollowUpReader, Readiness } from './follow-up-reader.ts'
-import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.machine.ts'
-import type { RunEventLog } from './run-event-log.ts'
 import type { RunPulls } from './run-pulls.ts'
 
-export interface JobPreparationPorts
-  extends Pick<HostContext, 'instant' | 'system' | 'config' | 'pullRequestApi'> {
-  readonly trustedClock: Pick<TrustedClock, 'now'>
-  readonly workers: WorkerRegistry
-  readonly runEventLog: RunEventLog
-  readonly memories: Memories
+export type JobModules = Pick<ModuleViews, 'workers' | 'memories' | 'tracker' | 'runRecords' | 'trustedClock'>
+
+/** The parts of the jobs module itself. */
+export interface JobParts {
   readonly followUpReader: FollowUpReader
   readonly answeredRemarks: AnsweredRemarks
-  /** Names the open blockers of a ticket in a sentence. */
-  readonly blockedBy: (ticket: Ticket) => string | undefined
   readonly runPulls: RunPulls
 }
 
@@ -57,12 +50,16 @@ export interface JobPreparationPorts
 const ADOPTION_REASON = 'its worker opened a pull request, and the code host has not confirmed it'
 
 export class JobPreparation {
-  readonly #ports: JobPreparationPorts
+  readonly #context: HostContext
+  readonly #modules: JobModules
+  readonly #parts: JobParts
   /** The agent in the job of each live lease. Empty after a restart of the host. */
   readonly #sentAgents = new Map<string, AgentProvider>()
 
-  constructor(ports: JobPreparationPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, modules: JobModules, parts: JobParts) {
+    this.#context = context
+    this.#modules = modules
+    this.#parts = parts
   }
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
@@ -96,10 +93,11 @@ export class JobPreparation {
         reason: editedReason(run.ticket, edit),
         cure: startCommand(run.ticket),
       }
-    const blocked = isFollowUp || publishing !== null ? undefined : this.#ports.blockedBy(run.ticket)
+    const blocked =
+      isFollowUp || publishing !== null ? undefined : this.#modules.tracker.intake.waitingFor(run.ticket)
     if (blocked !== undefined) return { gate: 'blockers', reason: blocked }
     const repo = this.repoOf(run)
-    const reading = isFollowUp ? this.#ports.followUpReader.waitingFor(run.id) : undefined
+    const reading = isFollowUp ? this.#parts.followUpReader.waitingFor(run.id) : undefined
     const reason = repo.ok ? reading : repo.refusal.message
     return reason === undefined ? undefined : { gate: 'repository', reason }
   }
@@ -111,23 +109,22 @@ export class JobPreparation {
 
   /** Returns the worker that retains the sandbox which the run's job needs, until the retention ends. */
   sandboxHolder(run: Run): SandboxHolder | undefined {
-    const { trustedClock, workers } = this.#ports
+    const { trustedClock, workers } = this.#modules
     const holder = this.#holderOf(run)
-    if (holder === undefined || workers.get(holder.workerId) === undefined) return undefined
+    if (holder === undefined || workers.registry.get(holder.workerId) === undefined) return undefined
     return holder.until > (trustedClock.now() ?? Number.NEGATIVE_INFINITY) ? holder : undefined
   }
 
   #holderOf(run: Run): SandboxHolder | undefined {
-    const { config, workers } = this.#ports
     const { workerId = '', retainedUntil = '' } = run.sandbox
     // Finished work never goes elsewhere: the run waits until its own deadline says that the work is lost.
     const until = this.publishes(run) ? Number.POSITIVE_INFINITY : Date.parse(retainedUntil)
     if (this.isFollowUp(run.id) || this.publishes(run))
       return sandboxHolder(run, undefined) === undefined ? undefined : { workerId, until }
     const context = this.#contextOf(run.id)
-    const holder = context && doneHolder(context, config().sandbox.retentionHours)
+    const holder = context && doneHolder(context, this.#context.config().sandbox.retentionHours)
     // Elsewhere, or on an older worker, the run begins anew in any case.
-    return workers.get(workerId)?.continuesSessions === true ? holder : undefined
+    return this.#modules.workers.registry.get(workerId)?.continuesSessions === true ? holder : undefined
   }
 
   /** Returns the worker that may hold the sandbox of an interrupted run, which does not wait for that worker. */
@@ -138,7 +135,7 @@ export class JobPreparation {
 
   readiness(run: Run): Readiness {
     if ((this.#contextOf(run.id)?.adoption ?? null) !== null) return 'held'
-    return this.isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
+    return this.isFollowUp(run.id) ? this.#parts.followUpReader.readiness(run) : 'ready'
   }
 
   /** Returns where a run's pull request is. Refused when the pull request can't be followed up. */
@@ -150,7 +147,7 @@ export class JobPreparation {
 
   /** The repository and the branch that the job of a queued run will name; undefined for a follow-up. */
   placeOf(run: Run): JobPlace | undefined {
-    const place = this.isFollowUp(run.id) ? undefined : this.#ports.runPulls.placeOf(run)
+    const place = this.isFollowUp(run.id) ? undefined : this.#parts.runPulls.placeOf(run)
     return place?.ok === true ? place.value : undefined
   }
 
@@ -167,7 +164,7 @@ export class JobPreparation {
   needsOf(run: Run): JobNeeds | undefined {
     const repo = this.repoOf(run)
     if (!repo.ok) return undefined
-    const config = this.#ports.config()
+    const config = this.#context.config()
     const { mapping } = repo.value
     return this.publishes(run) ? publishingNeeds(mapping, config) : jobNeeds(run, mapping, config)
   }
@@ -185,18 +182,18 @@ export class JobPreparation {
     if (!job.ok) return job
     this.#sentAgents.set(id, job.value.agent.provider)
     if (publishing !== null) {
-      const knowsAnyway = this.#ports.workers.get(workerId)?.holdsKeys === true
+      const knowsAnyway = this.#modules.workers.registry.get(workerId)?.holdsKeys === true
       return yes(publishJob(job.value, knowsAnyway ? publishing : {}))
     }
-    return yes(withSession(job.value, context, this.#ports.workers.get(workerId)))
+    return yes(withSession(job.value, context, this.#modules.workers.registry.get(workerId)))
   }
 
   #prepareRunJob({ run, place }: RunContext): Result<AgentJob> {
-    const config = this.#ports.config()
+    const config = this.#context.config()
     const repo = chooseRepo(run.ticket, config.repos)
     if (!repo.ok) return repo
-    const memories = this.#ports.memories.kept(repo.value.mapping.remote)
-    const storedLogBytes = this.#ports.runEventLog.storedBytes(run.id)
+    const memories = this.#modules.memories.kept(repo.value.mapping.remote)
+    const storedLogBytes = this.#modules.runRecords.eventLog.storedBytes(run.id)
     const job = buildJob({ kind: 'run', run, config, repo: repo.value, memories, storedLogBytes })
     // The pull request is judged by the place that was stored with the lease.
     if (place !== null && (place.remote !== job.repo.remote || place.branch !== job.branch))
@@ -205,7 +202,7 @@ export class JobPreparation {
   }
 
   #prepareFollowUpJob({ run, interruptions, publishing, ...context }: RunContext): Result<AgentJob> {
-    const { config, followUpReader, memories, answeredRemarks } = this.#ports
+    const { followUpReader, answeredRemarks } = this.#parts
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
     const talk = followUpReader.talk(run.id)
@@ -216,10 +213,10 @@ export class JobPreparation {
     const { instructions: _, ...uninstructed } = run
     const job = buildFollowUpJob({
       run: isInstructed ? run : uninstructed,
-      config: config(),
+      config: this.#context.config(),
       repo: repo.value,
-      memories: memories.kept(repo.value.mapping.remote),
-      storedLogBytes: this.#ports.runEventLog.storedBytes(run.id),
+      memories: this.#modules.memories.kept(repo.value.mapping.remote),
+      storedLogBytes: this.#modules.runRecords.eventLog.storedBytes(run.id),
       discussion: talk.value,
       followUp,
     })
@@ -252,14 +249,14 @@ export class JobPreparation {
 
   /** Returns why the memories were not kept, if they were not. */
   recordMemories(runId: string, repo: string, learnt: readonly string[]): string | undefined {
-    const { instant, memories } = this.#ports
     const context = this.#contextOf(runId)
     if (context === undefined) return undefined
     const own = this.#remoteOf(context)
     const ident = context.run.ticket.identifier
     if (!own.ok) return `memories for ${repo} were not kept: ${own.refusal.message}`
     if (own.value !== repo) return `memories for ${repo} were not kept: the run is about another repository`
-    const recorded = memories.record(repo, learnt, { runId, ident, now: instant() })
+    const now = this.#context.instant()
+    const recorded = this.#modules.memories.record(repo, learnt, { runId, ident, now })
     return recorded.ok ? undefined : `memories were not kept: ${recorded.refusal.message}`
   }
 
@@ -268,7 +265,7 @@ export class JobPreparation {
   repoOf(run: Run): Result<RepoChoice> {
     return this.isFollowUp(run.id)
       ? this.#repoOfFollowUp(run)
-      : chooseRepo(run.ticket, this.#ports.config().repos)
+      : chooseRepo(run.ticket, this.#context.config().repos)
   }
 
   /** A job keeps the repository that was stored with its lease, whatever the configuration says since. */
@@ -284,13 +281,13 @@ export class JobPreparation {
   }
 
   #repoAt({ remote }: PullReference, { ticket }: Run): Result<RepoChoice> {
-    return chooseRepoOfPull(remote, ticket, this.#ports.config().repos)
+    return chooseRepoOfPull(remote, ticket, this.#context.config().repos)
   }
 
   #pullOf(run: Run): Result<PullReference> {
     if (run.prUrl === undefined) return no('invalid', `${run.id} has no pull request`)
-    const pulls = this.#ports.pullRequestApi()
-    return pulls.ok ? this.#ports.runPulls.confirmedAt(run, pulls.value) : pulls
+    const pulls = this.#context.pullRequestApi()
+    return pulls.ok ? this.#parts.runPulls.confirmedAt(run, pulls.value) : pulls
   }
 
   isFollowUp(runId: string): boolean {
@@ -298,6 +295,6 @@ export class JobPreparation {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 }

@@ -120,16 +120,7 @@ export const runsModule = defineHostModule({
   name: 'runs',
   kinds: [runKind],
   create(context, { runRecords, workers, troubles }) {
-    const runs = new RunManager({
-      ...context,
-      newId: () => context.ids.run(),
-      runs: context.store.database.runs,
-      artifacts: context.store.artifacts,
-      runEventLog: runRecords.eventLog,
-      finishedRuns: runRecords.finishedRuns,
-      report: runRecords.report,
-      workers: workers.registry,
-    })
+    const runs = new RunManager(context, runRecords, workers)
     return {
       view: runs,
       effects: effectHandlers<RunEffect>({ run: (effect) => runs.runEffect(effect) }),
@@ -168,22 +159,11 @@ export const jobsModule = defineHostModule({
         noteRead(context, troubles, { kind: 'follow-up', subject, remote }, refusal),
       onPullGone: (runId, reason) => void runs.send(runId, { type: 'pull gone', at: instant(), reason }),
     })
-    const shared = {
-      ...context,
-      trustedClock,
-      workers: workers.registry,
-      runEventLog: runRecords.eventLog,
-      followUpReader,
-      answeredRemarks,
-      runPulls,
-    }
-    const preparation = new JobPreparation({
-      ...shared,
-      memories,
-      blockedBy: (ticket) => tracker.intake.waitingFor(ticket),
-    })
-    const observer = new FollowUpObserver(shared)
-    const publishingRuns = new PublishingRuns({ ...shared, ...runRecords })
+    const modules = { runRecords, memories, tracker, workers, trustedClock }
+    const parts = { followUpReader, answeredRemarks, runPulls }
+    const preparation = new JobPreparation(context, modules, parts)
+    const observer = new FollowUpObserver(context, modules, parts)
+    const publishingRuns = new PublishingRuns(context, workers.registry, runRecords.finishedRuns)
     return {
       view: {
         preparation,

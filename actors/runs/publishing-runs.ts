@@ -6,7 +6,7 @@
  * its sandbox, so it does not wait for it.
  */
 import type { HeldWork } from '../../core/attention/facts.ts'
-import type { Cancel, ControlDatabase } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports.ts'
 import { afterWorkLost, isBeyondPause, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
 import { ATTENTION_RUNS_MAX, PUBLISH_AGAIN_MS_MIN } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -17,21 +17,19 @@ import type { FinishedRuns } from './finished-runs.ts'
 import type { RunContext, RunMachineEvent } from './run.machine.ts'
 import { RUN } from './run.machine.ts'
 
-export interface PublishingRunsPorts extends Pick<HostContext, 'clock' | 'system' | 'instant'> {
-  readonly workers: Pick<WorkerRegistry, 'get'>
-  readonly finishedRuns: Pick<FinishedRuns, 'latest' | 'update'>
-  readonly store: { readonly database: { readonly runs: Pick<ControlDatabase['runs'], 'list'> } }
-}
-
 export class PublishingRuns {
-  readonly #ports: PublishingRunsPorts
+  readonly #context: HostContext
+  readonly #workers: WorkerRegistry
+  readonly #finishedRuns: FinishedRuns
   readonly #unpublished = new Map<string, RunContext>()
   /** Runs whose worker was lost after their agent was done. */
   readonly #done = new Map<string, Run>()
   #clockCheck: Cancel | undefined
 
-  constructor(ports: PublishingRunsPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, workers: WorkerRegistry, finishedRuns: FinishedRuns) {
+    this.#context = context
+    this.#workers = workers
+    this.#finishedRuns = finishedRuns
   }
 
   get size(): number {
@@ -67,7 +65,7 @@ export class PublishingRuns {
       return
     }
     this.#unpublished.set(key, context)
-    this.#clockCheck ??= this.#ports.clock.after(PUBLISH_AGAIN_MS_MIN, () => this.#checkClock())
+    this.#clockCheck ??= this.#context.clock.after(PUBLISH_AGAIN_MS_MIN, () => this.#checkClock())
     // Runs are restored before their workers.
     if (!restored && isWaiting(context)) this.#check(context.run)
   }
@@ -82,7 +80,7 @@ export class PublishingRuns {
   }
 
   #checkClock(): void {
-    const { clock } = this.#ports
+    const { clock } = this.#context
     for (const { run, publishing } of this.#unpublished.values())
       if (isBeyondPause(publishing, clock.now())) this.#send(run.id, { type: 'publish now' })
     const isNeeded = this.#unpublished.size > 0
@@ -92,12 +90,12 @@ export class PublishingRuns {
   /** The worker is enrolled no more. */
   onWorkerRemoved(workerId: string): void {
     for (const run of this.#waiting()) if (run.sandbox.workerId === workerId) this.#loseSandbox(run)
-    for (const { id } of this.#ports.store.database.runs.list({ limit: ATTENTION_RUNS_MAX })) {
-      const run = this.#ports.finishedRuns.latest(id)
-      if (run === undefined || this.#ports.system.peek(RUN, id) !== undefined) continue
+    for (const { id } of this.#context.store.database.runs.list({ limit: ATTENTION_RUNS_MAX })) {
+      const run = this.#finishedRuns.latest(id)
+      if (run === undefined || this.#context.system.peek(RUN, id) !== undefined) continue
       const { workerId: holder, workerName = workerId, unpublished } = run.sandbox
       if (holder === workerId && unpublished === true)
-        this.#ports.finishedRuns.update(afterWorkLost(run, `worker ${workerName} was revoked`))
+        this.#finishedRuns.update(afterWorkLost(run, `worker ${workerName} was revoked`))
     }
   }
 
@@ -111,16 +109,16 @@ export class PublishingRuns {
   }
 
   #check(run: Run): void {
-    if (this.#ports.workers.get(run.sandbox.workerId ?? '') === undefined) this.#loseSandbox(run)
+    if (this.#workers.get(run.sandbox.workerId ?? '') === undefined) this.#loseSandbox(run)
   }
 
   #loseSandbox({ id, sandbox: { workerName, workerId = '' } }: Run): void {
     const reason = `worker ${workerName ?? workerId} was revoked before its work could be published`
-    this.#send(id, { type: 'sandbox lost', at: this.#ports.instant(), reason })
+    this.#send(id, { type: 'sandbox lost', at: this.#context.instant(), reason })
   }
 
   #send(runId: string, event: RunMachineEvent): void {
-    this.#ports.system.send(RUN, runId, event)
+    this.#context.system.send(RUN, runId, event)
   }
 }
 

@@ -6,7 +6,6 @@
  * everything else.
  */
 import { createdAtOf } from '../../core/ids.ts'
-import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { createStatusEvent } from '../../core/run/describe-transition.ts'
 import { approveEdit } from '../../core/run/edited-ticket.ts'
@@ -25,11 +24,10 @@ import type { HostContext } from '../host-context.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import type { FinishedRuns } from './finished-runs.ts'
+import type { WorkersView } from '../workers/module.ts'
+import type { RunRecordsView } from './module.ts'
 import { RUN, type RunContext, type RunInput, type RunMachineEvent } from './run.machine.ts'
-import type { RunEventLog } from './run-event-log.ts'
-import type { RunReport, RunTransition } from './run-report.ts'
+import type { RunTransition } from './run-report.ts'
 
 /** Runs that may be queued at once. */
 const QUEUED_RUNS_MAX = 100_000
@@ -40,31 +38,23 @@ export type RunEffect =
   /** The record of the run names the artifact no more. */
   | { readonly type: 'run.delete artifact'; readonly runId: string; readonly name: string }
 
-export interface RunManagerPorts
-  extends Pick<HostContext, 'clock' | 'instant' | 'meters' | 'system' | 'config' | 'log'> {
-  readonly newId: () => string
-  /** The run records on disk. */
-  readonly runs: ControlDatabase['runs']
-  readonly artifacts: Pick<Artifacts, 'remove'>
-  readonly runEventLog: RunEventLog
-  readonly finishedRuns: FinishedRuns
-  readonly report: RunReport
-  readonly workers: Pick<WorkerRegistry, 'get' | 'leaseOf'>
-}
-
 type StatusChange = Pick<RunTransition, 'run' | 'from' | 'job'>
 
 export class RunManager {
-  readonly #ports: RunManagerPorts
+  readonly #context: HostContext
+  readonly #records: RunRecordsView
+  readonly #workers: WorkersView
   /** Ids of active runs, by ticket id. */
   readonly #active = new Map<string, string>()
   /** Runs in the queue without a lease. */
   readonly #waiting = new Set<string>()
   readonly #startedAt: string
 
-  constructor(ports: RunManagerPorts) {
-    this.#ports = ports
-    this.#startedAt = ports.instant()
+  constructor(context: HostContext, records: RunRecordsView, workers: WorkersView) {
+    this.#context = context
+    this.#records = records
+    this.#workers = workers
+    this.#startedAt = context.instant()
   }
 
   // ---- runs begin --------------------------------------------------------------------------------------------------
@@ -80,9 +70,9 @@ export class RunManager {
   createRun(ticket: Ticket, options: RunOptions = {}, isRead = false): Result<string> {
     const space = this.checkQueueLimit()
     if (!space.ok) return space
-    const { config, instant, runEventLog, system } = this.#ports
-    const id = this.#ports.newId()
-    runEventLog.begin(id)
+    const { config, instant, ids, system } = this.#context
+    const id = ids.run()
+    this.#records.eventLog.begin(id)
     const run = applyRunOptions(newRun(id, ticket, config().sandbox.provider, instant()), options)
     const input: RunInput = {
       run: isRead ? approveEdit(run, ticket) : run,
@@ -109,7 +99,7 @@ export class RunManager {
       queueReason: 'interrupted: its state was lost in a restart',
     }
     const input: RunInput = { run: queued, job: 'run', woken: run.status, earlier: null, attempts: 0 }
-    this.#ports.system.spawn(RUN, run.id, input)
+    this.#context.system.spawn(RUN, run.id, input)
   }
 
   // ---- queries and events ------------------------------------------------------------------------------------------
@@ -126,7 +116,7 @@ export class RunManager {
 
   /** Returns the latest record of a run, on disk or not. */
   latest(runId: string): Run | undefined {
-    return this.#contextOf(runId)?.run ?? this.#ports.finishedRuns.latest(runId)
+    return this.#contextOf(runId)?.run ?? this.#records.finishedRuns.latest(runId)
   }
 
   activeRunOf(ticketId: string): string | undefined {
@@ -134,13 +124,13 @@ export class RunManager {
   }
 
   send(runId: string, event: RunMachineEvent): boolean {
-    return this.#ports.system.send(RUN, runId, event)
+    return this.#context.system.send(RUN, runId, event)
   }
 
   /** The lease of a run that waits, after a restart that lost the lease, until no worker can hold it. */
   lostLeaseOf(runId: string): string | undefined {
     const leaseId = this.#contextOf(runId)?.lease ?? undefined
-    return this.#ports.workers.leaseOf(runId) === undefined ? leaseId : undefined
+    return this.#workers.registry.leaseOf(runId) === undefined ? leaseId : undefined
   }
 
   /** Cancels a run: at once while its lease is lost, because no worker can be asked. */
@@ -152,7 +142,7 @@ export class RunManager {
 
   /** Cancels the run of a ticket that is no longer eligible, unless the run may finish without it. */
   onTicketLeft(ticket: Ticket): void {
-    const { config, instant } = this.#ports
+    const { config, instant } = this.#context
     const runId = this.activeRunOf(ticket.id) ?? ''
     const context = this.#contextOf(runId)
     if (context === undefined || !endsWithTicket(context, config().tracker)) return
@@ -162,8 +152,8 @@ export class RunManager {
 
   /** Records the state of a run's pull request, whether the run is active or finished. */
   onPullState(runId: string, url: string, state: PullState): void {
-    const { finishedRuns } = this.#ports
-    if (this.send(runId, { type: 'pull state reported', at: this.#ports.instant(), url, state })) return
+    const { finishedRuns } = this.#records
+    if (this.send(runId, { type: 'pull state reported', at: this.#context.instant(), url, state })) return
     const run = finishedRuns.latest(runId)
     const seen = run === undefined ? undefined : updatePullState(run, url, state)
     if (seen === undefined || seen === run) return
@@ -171,7 +161,9 @@ export class RunManager {
   }
 
   lastFinishedAt(ticket: Ticket): string | undefined {
-    const { runs, finishedRuns, system } = this.#ports
+    const { system, store } = this.#context
+    const { runs } = store.database
+    const { finishedRuns } = this.#records
     const listed = runs.list({ ticket: ticket.id })
     const readable = listed.map((run) =>
       system.isDamaged(RUN, run.id)
@@ -197,24 +189,24 @@ export class RunManager {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 
   // ---- state changes -----------------------------------------------------------------------------------------------
 
   onRunChanged({ key, before, after, over, restored }: StateChange): void {
-    const { finishedRuns } = this.#ports
+    const { finishedRuns } = this.#records
     const { run, lease, woken, job } = after.context as RunContext
     const was = before?.context as RunContext | undefined
     if (!restored)
       this.#logStatus({ run, from: was?.run.status ?? woken ?? undefined, job }, was === undefined)
-    if (was !== undefined) this.#ports.report.onCosts(was.run, run)
+    if (was !== undefined) this.#records.report.onCosts(was.run, run)
     if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
     if (over) {
       this.#onRunFinished(key, run)
       for (const name of publishedBundles(was?.publishing, run)) {
         const effect: RunEffect = { type: 'run.delete artifact', runId: key, name }
-        this.#ports.system.runAfterCommit(effect)
+        this.#context.system.runAfterCommit(effect)
       }
       return
     }
@@ -228,26 +220,26 @@ export class RunManager {
 
   #logStatus({ run, from, job }: StatusChange, isNew: boolean): void {
     if (!isNew && from === run.status) return
-    const { report, workers, config, instant, runEventLog } = this.#ports
-    const workerName = workers.get(run.sandbox.workerId ?? '')?.name
+    const { config, instant } = this.#context
+    const { report, eventLog } = this.#records
+    const workerName = this.#workers.registry.get(run.sandbox.workerId ?? '')?.name
     report.onTransition({ run, from, job, workerName })
-    runEventLog.append(run.id, createStatusEvent({ run, from, workerName, config: config(), at: instant() }))
+    eventLog.append(run.id, createStatusEvent({ run, from, workerName, config: config(), at: instant() }))
   }
 
   #measureWait({ queuedAt }: Run): void {
     if (queuedAt === undefined) return
-    const { clock, meters } = this.#ports
+    const { clock, meters } = this.#context
     meters.observe('queue_wait_seconds', Math.max(0, clock.now() - Date.parse(queuedAt)) / 1000)
   }
 
   #onRunFinished(key: string, run: Run): void {
-    const { system, finishedRuns } = this.#ports
     this.#waiting.delete(key)
-    finishedRuns.recordEnd(run)
+    this.#records.finishedRuns.recordEnd(run)
     if (isTerminal(run.status)) this.#removeActive(run)
     else {
       const effect: RunEffect = { type: 'run.mark failed', runId: key }
-      system.runAfterCommit(effect)
+      this.#context.system.runAfterCommit(effect)
     }
   }
 
@@ -256,20 +248,20 @@ export class RunManager {
   }
 
   runEffect(effect: RunEffect): void {
-    const { artifacts, log } = this.#ports
+    const { store, log } = this.#context
     const { runId } = effect
     if (effect.type === 'run.mark failed') this.#markFailed(runId)
     else
-      artifacts
+      store.artifacts
         .remove(runId, effect.name)
         .catch((error: unknown) => log.warn({ err: error, ...effect }, 'an artifact could not be deleted'))
   }
 
   /** Ends a run whose actor was given up, so that people do not wait for it and no worker continues it. */
   #markFailed(runId: string): void {
-    const { workers, system, instant, finishedRuns } = this.#ports
-    const run = finishedRuns.latest(runId)
-    const lease = workers.leaseOf(runId)
+    const { system, instant } = this.#context
+    const run = this.#records.finishedRuns.latest(runId)
+    const lease = this.#workers.registry.leaseOf(runId)
     const orphaned: LeaseEvent = { type: 'orphaned' }
     if (lease !== undefined) system.send(LEASE, lease.id, orphaned)
     if (run === undefined || isTerminal(run.status) || system.peek(RUN, runId) !== undefined) return
@@ -280,14 +272,14 @@ export class RunManager {
 
   /** Ends a follow-up without an actor. The end of the run before it is unknown, so now counts as its end. */
   #restoreEarlierEnd(run: Run, why: string): void {
-    const now = this.#ports.instant()
+    const now = this.#context.instant()
     const earlier = { result: run.result ?? null, startedAt: null, finishedAt: now }
     this.#finishWithoutActor(run, revertFollowUp(run, earlier, why, now))
   }
 
   #finishWithoutActor(before: Run, run: Run): void {
     this.#logStatus({ run, from: before.status, job: before.result ? 'follow-up' : 'run' }, false)
-    this.#ports.finishedRuns.update(run)
+    this.#records.finishedRuns.update(run)
     this.#removeActive(run)
   }
 }

@@ -22,20 +22,16 @@ import type { HostContext } from '../host-context.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.machine.ts'
 
-export interface RunPullsPorts extends Pick<HostContext, 'system' | 'config' | 'publish'> {
-  readonly parsePullUrl: ParsePullUrl
-}
-
 export class RunPulls {
-  readonly #ports: RunPullsPorts
+  readonly #context: HostContext
 
-  constructor(ports: RunPullsPorts) {
-    this.#ports = ports
+  constructor(context: HostContext) {
+    this.#context = context
   }
 
   /** The repository and the branch for a new run, as the configuration says now. */
   placeOf({ ticket }: Run): Result<JobPlace> {
-    const repo = chooseRepo(ticket, this.#ports.config().repos)
+    const repo = chooseRepo(ticket, this.#context.config().repos)
     if (!repo.ok) return repo
     const { remote, defaultBranch } = repo.value.mapping
     return yes({ remote, branch: branchFor(ticket, defaultBranch ?? 'main') })
@@ -46,17 +42,17 @@ export class RunPulls {
    * from the known one, the code host is asked at once.
    */
   screen<R extends RunPatch | RunOutcome>(runId: string, reported: R): ScreenedReport<R> {
-    const context = this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
+    const context = this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
     const screened = screenReport(reported, (url) =>
       context === undefined ? no('unknown', 'the run is no more') : this.#judge(context, url),
     )
     if (context?.run.pull?.confirmed === true && isNewState(reported, context.run))
-      this.#ports.publish({ view: 'pull state hint', key: runId })
+      this.#context.publish({ view: 'pull state hint', key: runId })
     return screened
   }
 
   #judge({ job, run, place }: RunContext, url: string): Result<RunPull> {
-    const { parsePullUrl } = this.#ports
+    const { parsePullUrl } = this.#context
     const at = place === null ? this.placeOf(run) : yes(place)
     if (job === 'run') return at.ok ? judgeAddress(url, parsePullUrl, at.value) : at
     const own = this.confirmed(run, parsePullUrl)
@@ -72,7 +68,7 @@ export class RunPulls {
   reported({ run, place }: Pick<RunContext, 'run' | 'place'>): Result<RunPull> {
     if (run.pull !== undefined) return yes(run.pull)
     const at = place === null ? this.placeOf(run) : yes(place)
-    return at.ok ? judgeAddress(run.prUrl ?? '', this.#ports.parsePullUrl, at.value) : at
+    return at.ok ? judgeAddress(run.prUrl ?? '', this.#context.parsePullUrl, at.value) : at
   }
 
   /** Returns where the run's confirmed pull request is; refused while there is none. */
@@ -86,7 +82,7 @@ export class RunPulls {
 
   /** A ticket that fits no repository any more cannot tell, so every repository of the configuration counts then. */
   #isRemoteOf({ ticket }: Run, remote: string): boolean {
-    const { repos } = this.#ports.config()
+    const { repos } = this.#context.config()
     const own = chooseRepo(ticket, repos)
     if (own.ok) return isSameName(own.value.mapping.remote, remote)
     return Object.values(repos).some((mapping) => isSameName(mapping.remote, remote))

@@ -180,26 +180,8 @@ export const workerChannelModule = defineHostModule({
 /** Chooses the worker for the next run. */
 export const schedulerModule = defineHostModule({
   name: 'scheduler',
-  create(
-    { store, timers, clock, config, requestCommit, isServing },
-    { workers, runs, jobs, tracker, leases, trustedClock },
-  ) {
-    const scheduler = new Scheduler({
-      workers: workers.registry,
-      monotonicNow: () => timers.now(),
-      wallNow: () => clock.now(),
-      trustedNow: () => trustedClock.now() ?? Number.NEGATIVE_INFINITY,
-      mayGrant: () => isServing() && store.database.state().is === 'ready',
-      isPaused: () => config().policy.paused,
-      isDiskFull: () => store.database.state().is === 'degraded',
-      repos: () => config().repos,
-      preparation: jobs.preparation,
-      ticketOf: (run) => tracker.intake.currentTicket(run.ticket),
-      leases: leases.manager,
-      hasLostLease: (runId) => runs.lostLeaseOf(runId) !== undefined,
-      requestCommit,
-      later: (run) => clock.endOfTick(run),
-    })
+  create(context, { workers, runs, jobs, tracker, leases, trustedClock }) {
+    const scheduler = new Scheduler(context, { workers, runs, jobs, tracker, leases, trustedClock })
     return {
       view: scheduler,
       onStateChange: { [RUN]: (change) => scheduler.onRunChange(change) },

@@ -9,29 +9,23 @@ import { lastingReason } from '../../core/fleet/placement.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { BlockerIndex } from '../../core/tickets/blockers.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import type { JobPreparation } from '../runs/job-preparation.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { LineName, RunQueue } from './run-queue.ts'
-import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface QueuedRunsPorts {
-  readonly workers: WorkerRegistry
-  readonly preparation: JobPreparation
-  /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
-  readonly ticketOf: (run: Run) => Ticket
-}
+type QueueModules = Pick<ModuleViews, 'workers' | 'jobs' | 'tracker'>
 
 export class QueuedRuns {
   readonly #queue: RunQueue
-  readonly #ports: QueuedRunsPorts
+  readonly #modules: QueueModules
   readonly #gaps: FleetGaps
   /** Run ids by the names of the runs' tickets and of these tickets' blockers. */
   readonly #byTicket = new BlockerIndex()
   #reasonsVersion = 0
 
-  constructor(queue: RunQueue, ports: QueuedRunsPorts) {
+  constructor(queue: RunQueue, modules: QueueModules) {
     this.#queue = queue
-    this.#ports = ports
-    this.#gaps = new FleetGaps(() => ports.workers.all())
+    this.#modules = modules
+    this.#gaps = new FleetGaps(() => modules.workers.registry.all())
   }
 
   /** Changes whenever a queued run begins or ceases to wait for something besides a free slot. */
@@ -49,15 +43,15 @@ export class QueuedRuns {
   }
 
   add(run: Run): void {
-    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
-    const ticket = this.#ports.ticketOf(run)
+    this.#gaps.setNeeds(run.id, this.#modules.jobs.preparation.needsOf(run))
+    const ticket = this.#ticketOf(run)
     this.#indexRun(run.id, ticket)
     this.#queue.add(run, this.#waitingFor(run), ticket, this.#lineOf(run))
   }
 
   /** Reconsiders a run whose record has changed. Returns whether its place or its reason has changed. */
   update(run: Run): boolean {
-    this.#gaps.setNeeds(run.id, this.#ports.preparation.needsOf(run))
+    this.#gaps.setNeeds(run.id, this.#modules.jobs.preparation.needsOf(run))
     this.#queue.update(run)
     return this.#reconsider(run)
   }
@@ -70,12 +64,12 @@ export class QueuedRuns {
 
   /** Holds the run back, for another reason when none is known. */
   hold(run: Run, otherwise: WaitReason): void {
-    this.#queue.add(run, this.#waitingFor(run) ?? otherwise, this.#ports.ticketOf(run), this.#lineOf(run))
+    this.#queue.add(run, this.#waitingFor(run) ?? otherwise, this.#ticketOf(run), this.#lineOf(run))
   }
 
   /** Reconsiders every run. */
   refreshAll(): void {
-    const { preparation } = this.#ports
+    const { preparation } = this.#modules.jobs
     for (const run of this.#queue.runs()) this.#gaps.setNeeds(run.id, preparation.needsOf(run))
     this.#gaps.refresh()
     this.#reconsiderAll()
@@ -90,12 +84,16 @@ export class QueuedRuns {
   releaseRuns(now: number): void {
     for (const line of [...this.#queue.lines()]) {
       const { workerId, until } = line
-      if (workerId === undefined || (until > now && this.#ports.workers.get(workerId) !== undefined)) continue
+      if (
+        workerId === undefined ||
+        (until > now && this.#modules.workers.registry.get(workerId) !== undefined)
+      )
+        continue
       const runs = [...line.runIds()].flatMap((runId) => this.#queue.run(runId) ?? [])
       // The line ends first, so that the one that may follow has an instant of its own.
       for (const { id } of runs) this.#queue.remove(id)
       for (const run of runs)
-        this.#queue.add(run, this.#waitingFor(run), this.#ports.ticketOf(run), this.#lineOf(run))
+        this.#queue.add(run, this.#waitingFor(run), this.#ticketOf(run), this.#lineOf(run))
     }
   }
 
@@ -116,13 +114,18 @@ export class QueuedRuns {
     return isChanged
   }
 
+  /** The run's ticket as the tracker has it now, so that a changed priority reorders the queue. */
+  #ticketOf(run: Run): Ticket {
+    return this.#modules.tracker.intake.currentTicket(run.ticket)
+  }
+
   #reconsiderAll(): void {
     for (const run of [...this.#queue.runs()]) this.#reconsider(run)
   }
 
   #reconsider(run: Run): boolean {
     const waitingFor = this.#waitingFor(run)
-    const ticket = this.#ports.ticketOf(run)
+    const ticket = this.#ticketOf(run)
     this.#indexRun(run.id, ticket)
     const isSameReason = waitingFor?.reason === this.#queue.blockedBy(run.id)?.reason
     if (!isSameReason) this.#reasonsVersion += 1
@@ -137,14 +140,14 @@ export class QueuedRuns {
   }
 
   #lineOf(run: Run): LineName {
-    const holder = this.#ports.preparation.sandboxHolder(run)
+    const holder = this.#modules.jobs.preparation.sandboxHolder(run)
     if (holder === undefined) return { key: `needs ${this.needsOf(run.id)?.key ?? ''}` }
     return { key: `worker ${holder.workerId}`, only: holder }
   }
 
   /** Returns the reason besides a missing free slot. */
   #waitingFor(run: Run): WaitReason | undefined {
-    return this.#ports.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
+    return this.#modules.jobs.preparation.waitingFor(run) ?? this.#gaps.reasonFor(run.id)
   }
 }
 

@@ -18,55 +18,39 @@ import { withRepoOfRun } from '../../core/run/follow-up.ts'
 import { isInterruption } from '../../core/run/interruption.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { LeaseManager } from '../leases/lease-manager.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import { QueuedRuns, type QueuedRunsPorts } from './queued-runs.ts'
+import type { ModuleViews } from '../runtime/module.ts'
+import { QueuedRuns } from './queued-runs.ts'
 import { type QueueLine, type QueueWalk, RunQueue } from './run-queue.ts'
 import { canTakeNone, hasAvailable, inWallTime, workerFor } from './worker-availability.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface SchedulerPorts extends QueuedRunsPorts {
-  /** Monotonic milliseconds. */
-  readonly monotonicNow: () => number
-  /** Wall clock milliseconds, for texts that people read. */
-  readonly wallNow: () => number
-  /** Wall milliseconds, before every instant while the wall clock counts as wrong. */
-  readonly trustedNow: () => number
-  /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
-  readonly mayGrant: () => boolean
-  /** Whether an operator has paused dispatching. */
-  readonly isPaused: () => boolean
-  readonly isDiskFull: () => boolean
-  /** The configured repositories. */
-  readonly repos: () => ServiceConfig['repos']
-  readonly leases: LeaseManager
-  readonly hasLostLease: (runId: string) => boolean
-  /** Requests a commit, because runs are placed right before one. */
-  readonly requestCommit: () => void
-  /** Calls `run` in a later turn of the event loop. */
-  readonly later: (run: () => void) => void
-}
+type SchedulerModules = Pick<ModuleViews, 'workers' | 'runs' | 'jobs' | 'tracker' | 'leases' | 'trustedClock'>
 
 /** Granting so many takes 6 ms. A fleet that arrives gets its runs with several commits. */
 export const GRANTS_PER_COMMIT_MAX = 100
 
 export class Scheduler {
   readonly queue = new RunQueue()
-  readonly #ports: SchedulerPorts
+  readonly #context: HostContext
+  readonly #modules: SchedulerModules
+  readonly #workers: WorkerRegistry
   readonly #queuedRuns: QueuedRuns
   readonly wantedRuns: WantedRuns
   #isStale = false
   /** By the key of the needs. */
   readonly #sharedReasons = new Map<string, WaitReason | undefined>()
 
-  constructor(ports: SchedulerPorts) {
-    this.#ports = ports
-    this.#queuedRuns = new QueuedRuns(this.queue, ports)
-    this.wantedRuns = new WantedRuns(ports.workers, this.queue, (run) => this.placementRequest(run))
+  constructor(context: HostContext, modules: SchedulerModules) {
+    this.#context = context
+    this.#modules = modules
+    this.#workers = modules.workers.registry
+    this.#queuedRuns = new QueuedRuns(this.queue, modules)
+    this.wantedRuns = new WantedRuns(this.#workers, this.queue, (run) => this.placementRequest(run))
   }
 
   /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
@@ -107,25 +91,25 @@ export class Scheduler {
     this.#isStale = true
     this.wantedRuns.forget()
     this.#sharedReasons.clear()
-    this.#ports.requestCommit()
+    this.#context.requestCommit()
   }
 
   /** Called before each commit. */
   placeRuns(): void {
     if (!this.#isStale) return
     this.#queuedRuns.refreshFleet()
-    if (!this.#ports.mayGrant()) return
+    const { isServing, store, config, clock } = this.#context
+    if (!isServing() || store.database.state().is !== 'ready') return
     this.#isStale = false
-    if (this.#ports.isPaused()) return
-    this.#queuedRuns.releaseRuns(this.#ports.trustedNow())
-    const { workers } = this.#ports
-    const now = this.#ports.monotonicNow()
+    if (config().policy.paused) return
+    this.#queuedRuns.releaseRuns(this.#modules.trustedClock.now() ?? Number.NEGATIVE_INFINITY)
+    const now = this.#now()
     const walk = this.queue.walk()
     let grants = 0
     try {
-      while (hasAvailable(workers, now)) {
+      while (hasAvailable(this.#workers, now)) {
         if (grants >= GRANTS_PER_COMMIT_MAX) {
-          this.#ports.later(() => this.requestScheduling())
+          clock.endOfTick(() => this.requestScheduling())
           break
         }
         const entry = walk.first()
@@ -139,24 +123,32 @@ export class Scheduler {
     }
   }
 
+  #now(): number {
+    return this.#context.timers.now()
+  }
+
+  #isDiskFull(): boolean {
+    return this.#context.store.database.state().is === 'degraded'
+  }
+
   /** Returns whether a lease was granted. */
   #placeFirst(run: Run, line: QueueLine, walk: QueueWalk, now: number): boolean {
-    const { workers, preparation, leases } = this.#ports
+    const { jobs, leases } = this.#modules
     const request = this.placementRequest(run)
-    const worker = workerFor(workers, request, now)
+    const worker = workerFor(this.#workers, request, now)
     if (worker === undefined) {
       // A run may stand in a wrong line for a while, for example while workers are restored. It speaks for itself only.
       const isInItsLine = request.requiredWorker === line.workerId
-      if (isInItsLine && canTakeNone(workers, request, now)) walk.passLine()
+      if (isInItsLine && canTakeNone(this.#workers, request, now)) walk.passLine()
       else walk.passRun()
       return false
     }
-    const readiness = preparation.readiness(run)
+    const readiness = jobs.preparation.readiness(run)
     if (readiness === 'later') walk.passRun()
     // A run that is held back for no known reason must not be examined over and over.
     else if (readiness === 'held') this.#queuedRuns.hold(run, BEING_MADE_READY)
     else {
-      leases.grantLease(run, worker)
+      leases.manager.grantLease(run, worker)
       this.#sharedReasons.clear()
       const isGranted = !this.queue.has(run.id)
       // A run that could not be granted must not be tried for ever.
@@ -168,13 +160,13 @@ export class Scheduler {
 
   /** Returns the run as people see it: with its repository's key, and with its wait reason of now until it has ended. */
   shownRun(run: Run): Run {
-    return this.#withWaitReason(withRepoOfRun(run, this.#ports.repos()))
+    return this.#withWaitReason(withRepoOfRun(run, this.#context.config().repos))
   }
 
   #withWaitReason(run: Run): Run {
     if (isTerminal(run.status)) return run
     if (run.status !== 'queued') {
-      const waitReason = this.#ports.isDiskFull() ? REPORTS_WAIT : this.#lostLeaseReason(run)?.reason
+      const waitReason = this.#isDiskFull() ? REPORTS_WAIT : this.#lostLeaseReason(run)?.reason
       return waitReason === undefined ? run : { ...run, waitReason }
     }
     const reason = this.reasonFor(run)?.reason
@@ -196,20 +188,20 @@ export class Scheduler {
   }
 
   #lostLeaseReason({ id }: Run): WaitReason | undefined {
-    return this.#ports.hasLostLease(id) ? LEASE_LOST : undefined
+    return this.#modules.runs.lostLeaseOf(id) !== undefined ? LEASE_LOST : undefined
   }
 
   /** Why every run waits. */
   #commonReason(): WaitReason | undefined {
-    if (this.#ports.isPaused()) return PAUSED
-    return this.#ports.isDiskFull() ? DISK_FULL : undefined
+    if (this.#context.config().policy.paused) return PAUSED
+    return this.#isDiskFull() ? DISK_FULL : undefined
   }
 
   /** Why a run waits that fewer workers can take than other runs with its needs. */
   #reasonOfItsWorkers(run: Run): WaitReason | undefined {
     const wanted = this.placementRequest(run)
     if (wanted.requiredWorker === undefined && !this.#queuedRuns.hasOwnSetback(run.id)) return undefined
-    const placed = placeRun(wanted, this.#ports.workers.all(), this.#ports.monotonicNow())
+    const placed = placeRun(wanted, this.#workers.all(), this.#now())
     return placed.is === 'waits' ? placed : undefined
   }
 
@@ -220,7 +212,7 @@ export class Scheduler {
     const key = needs?.key ?? ''
     if (!this.#sharedReasons.has(key)) {
       const request = needs === undefined ? { runId: 'any' } : { runId: 'any', needs }
-      const placed = placeRun(request, this.#ports.workers.all(), this.#ports.monotonicNow())
+      const placed = placeRun(request, this.#workers.all(), this.#now())
       this.#sharedReasons.set(key, placed.is === 'waits' ? placed : undefined)
     }
     return this.#sharedReasons.get(key)
@@ -232,10 +224,10 @@ export class Scheduler {
   }
 
   placement(run: Run): Placement {
-    const lease = this.#ports.workers.leaseOf(run.id)
-    const wall = this.#ports.wallNow()
-    const offsetMs = wall - this.#ports.monotonicNow()
-    const candidates = [...this.#ports.workers.all()].map((worker) => inWallTime(worker, offsetMs))
+    const lease = this.#workers.leaseOf(run.id)
+    const wall = this.#context.clock.now()
+    const offsetMs = wall - this.#now()
+    const candidates = [...this.#workers.all()].map((worker) => inWallTime(worker, offsetMs))
     const explanation = explainPlacement(
       this.placementRequest(run, this.#commonReason() ?? this.queue.blockedBy(run.id)),
       candidates,
@@ -261,7 +253,7 @@ export class Scheduler {
   }
 
   placementRequest(run: Run, waitingFor?: WaitReason): PlacementRequest {
-    const { preparation } = this.#ports
+    const { preparation } = this.#modules.jobs
     const required = preparation.sandboxHolder(run)?.workerId
     const preferred = preparation.preferredHolder(run)
     const needs = this.#queuedRuns.needsOf(run.id)
@@ -270,7 +262,7 @@ export class Scheduler {
       ...(needs === undefined ? {} : { needs }),
       ...(required === undefined ? {} : { requiredWorker: required }),
       ...(preferred === undefined ? {} : { preferredWorker: preferred }),
-      ...(this.#ports.preparation.publishes(run) ? { publishes: true } : {}),
+      ...(preparation.publishes(run) ? { publishes: true } : {}),
       ...(waitingFor === undefined ? {} : { waitingFor }),
     }
   }

@@ -737,7 +737,7 @@ const followUps: readonly Mutant[] = [
     file: 'actors/runs/job-preparation.ts',
     find: 'const { isInstructed = false, ...followUp } = stored',
     replace:
-      'const { isInstructed = false, ...rest } = stored\nconst followUp = { ...rest, id: String(this.#ports.clock.now()) }',
+      'const { isInstructed = false, ...rest } = stored\nconst followUp = { ...rest, id: String(this.#context.clock.now()) }',
   },
   {
     name: 'a follow-up’s costs are labelled as an attempt',
@@ -898,8 +898,8 @@ const settings: readonly Mutant[] = [
   {
     name: 'leases are granted while dispatching is paused',
     file: 'actors/workers/scheduler.ts',
-    find: 'if (this.#ports.isPaused()) return\n',
-    replace: 'void this.#ports.isPaused()\n',
+    find: 'if (config().policy.paused) return\n',
+    replace: 'void config().policy.paused\n',
   },
   {
     name: 'an edit of the configuration file is not read',

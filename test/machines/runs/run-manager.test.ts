@@ -1,8 +1,12 @@
 /** When the runs of a ticket have ended counts for whether the ticket runs again, also where records are damaged. */
 import { expect, test } from '@jest/globals'
+import type { HostContext } from '../../../actors/host-context.ts'
 import { FinishedRuns } from '../../../actors/runs/finished-runs.ts'
-import { RunManager, type RunManagerPorts } from '../../../actors/runs/run-manager.ts'
+import type { RunRecordsView } from '../../../actors/runs/module.ts'
+import { RunManager } from '../../../actors/runs/run-manager.ts'
+import type { WorkersView } from '../../../actors/workers/module.ts'
 import { createIds } from '../../../core/ids.ts'
+import type { ControlDatabase } from '../../../core/ports.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -17,14 +21,19 @@ function createManager(runId: string, startedAt: string): RunManager {
       return []
     },
     damagedOf: () => (isKnown ? [runId] : []),
-  } as unknown as RunManagerPorts['runs']
+  } as unknown as ControlDatabase['runs']
   const finishedRuns = new FinishedRuns(
     runs,
     () => {},
     () => {},
   )
   // The answer needs no more of a host.
-  return new RunManager({ runs, finishedRuns, instant: () => startedAt } as unknown as RunManagerPorts)
+  const context = { store: { database: { runs } }, instant: () => startedAt }
+  return new RunManager(
+    context as unknown as HostContext,
+    { finishedRuns } as unknown as RunRecordsView,
+    {} as WorkersView,
+  )
 }
 
 test.each([-HOUR_MS, HOUR_MS])(

@@ -1,7 +1,8 @@
 /** The scheduler places runs in order, as if each were offered to every worker, and examines few of those that must wait. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { GRANTS_PER_COMMIT_MAX, Scheduler, type SchedulerPorts } from '../../../actors/workers/scheduler.ts'
+import type { HostContext } from '../../../actors/host-context.ts'
+import { GRANTS_PER_COMMIT_MAX, Scheduler } from '../../../actors/workers/scheduler.ts'
 import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import { placeRun } from '../../../core/fleet/placement.ts'
 import { sandboxHolder } from '../../../core/run/follow-up.ts'
@@ -62,29 +63,32 @@ function createFleet(workers: readonly FleetWorker[], isRefused = false) {
     preferredHolder: ({ id, sandbox }: Run) => (isInterrupted(id) ? sandbox.workerId : undefined),
     readiness: () => 'ready',
   }
-  const scheduler: Scheduler = new Scheduler({
-    workers: registry,
-    monotonicNow: () => 0,
-    wallNow: () => seen.wallNow,
-    trustedNow: () => seen.wallNow,
-    mayGrant: () => true,
-    isPaused: () => false,
-    isDiskFull: () => false,
-    hasLostLease: () => false,
-    repos: () => ({}),
-    preparation: preparation as unknown as SchedulerPorts['preparation'],
-    ticketOf: ({ ticket }) => ticket,
-    leases: {
-      grantLease({ id }: Run, worker: { readonly id: string }) {
-        grants.push(`${id} on ${worker.id}`)
-        if (isRefused) return
-        registry.updateLease({ id: `ls-${id}`, runId: id, workerId: worker.id } as never)
-        scheduler.remove(id)
-      },
-    } as unknown as SchedulerPorts['leases'],
+  const manager = {
+    grantLease({ id }: Run, worker: { readonly id: string }) {
+      grants.push(`${id} on ${worker.id}`)
+      if (isRefused) return
+      registry.updateLease({ id: `ls-${id}`, runId: id, workerId: worker.id } as never)
+      scheduler.remove(id)
+    },
+  }
+  // The casts hold because the scheduler uses nothing else of the host.
+  const context = {
+    timers: { now: () => 0 },
+    clock: { now: () => seen.wallNow, endOfTick: (run: () => void) => void postponed.push(run) },
+    store: { database: { state: () => ({ is: 'ready' }) } },
+    isServing: () => true,
+    config: () => ({ policy: { paused: false }, repos: {} }),
     requestCommit: () => {},
-    later: (run) => void postponed.push(run),
-  })
+  } as unknown as HostContext
+  const modules = {
+    workers: { registry },
+    runs: { lostLeaseOf: () => undefined },
+    jobs: { preparation },
+    tracker: { intake: { currentTicket: (ticket: Ticket) => ticket } },
+    leases: { manager },
+    trustedClock: { now: () => seen.wallNow },
+  } as unknown as ConstructorParameters<typeof Scheduler>[1]
+  const scheduler = new Scheduler(context, modules)
   return { scheduler, registry, grants, postponed, seen }
 }
 

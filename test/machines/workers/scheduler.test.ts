@@ -1,7 +1,8 @@
 /** The scheduler's queue after tickets have changed: the runs that are reconsidered, and that none is forgotten. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { Scheduler, type SchedulerPorts } from '../../../actors/workers/scheduler.ts'
+import type { HostContext } from '../../../actors/host-context.ts'
+import { Scheduler } from '../../../actors/workers/scheduler.ts'
 import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { openBlockers, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
@@ -30,26 +31,26 @@ function createQueue() {
       if (blockers.length === 0) return undefined
       return { gate: 'blockers', reason: waitingReason(blockers, waitingCycle(current, listing.byId)) }
     },
-  } as unknown as SchedulerPorts['preparation']
-  const scheduler = new Scheduler({
-    workers: new WorkerRegistry(),
-    monotonicNow: () => 0,
-    wallNow: () => 0,
-    trustedNow: () => 0,
-    mayGrant: () => true,
-    isPaused: () => false,
-    isDiskFull: () => false,
-    hasLostLease: () => false,
-    repos: () => ({}),
-    preparation,
-    ticketOf: (run) => currentTicket(run.ticket),
-    // No run is placed without a worker.
-    leases: {} as SchedulerPorts['leases'],
+  }
+  // The casts hold because the queue uses nothing else of the host, and no run is placed without a worker.
+  const context = {
+    timers: { now: () => 0 },
+    clock: { now: () => 0 },
+    store: { database: { state: () => ({ is: 'ready' }) } },
+    isServing: () => true,
+    config: () => ({ policy: { paused: false }, repos: {} }),
     requestCommit: () => {
       schedulings += 1
     },
-    later: () => {},
-  })
+  } as unknown as HostContext
+  const modules = {
+    workers: { registry: new WorkerRegistry() },
+    runs: { lostLeaseOf: () => undefined },
+    jobs: { preparation },
+    tracker: { intake: { currentTicket } },
+    trustedClock: { now: () => 0 },
+  } as unknown as ConstructorParameters<typeof Scheduler>[1]
+  const scheduler = new Scheduler(context, modules)
   return {
     scheduler,
     asked,
