@@ -12,26 +12,24 @@ import type { HostContext } from '../host-context.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-export interface DispatchBackoffPorts
-  extends Pick<HostContext, 'log' | 'timers' | 'instant' | 'requestScheduling'> {
-  readonly workers: WorkerRegistry
-  readonly troubles: Pick<KnownTroubles, 'begin' | 'end'>
-}
-
 const timerKeyOf = (workerId: string): string => `worker ${workerId}`
 
 export class DispatchBackoff {
-  readonly #ports: DispatchBackoffPorts
+  readonly #context: HostContext
+  readonly #workers: WorkerRegistry
+  readonly #troubles: KnownTroubles
   /** Ids of workers that rejected a dispatch because they were draining. */
   readonly #draining = new Set<string>()
 
-  constructor(ports: DispatchBackoffPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, workers: WorkerRegistry, troubles: KnownTroubles) {
+    this.#context = context
+    this.#workers = workers
+    this.#troubles = troubles
   }
 
   /** The worker rejected a dispatch: pauses it, and puts it on hold after repeated rejections. */
   onRejected(worker: EnrolledWorker, reason: string): void {
-    const { timers, log } = this.#ports
+    const { timers, log } = this.#context
     const now = timers.now()
     const rejection = parseRejection(reason)
     worker.pausedUntil = now + WORKER_BACKOFF_MS
@@ -55,8 +53,8 @@ export class DispatchBackoff {
 
   #noteFullDisk(worker: EnrolledWorker, detail: string): void {
     worker.fullDisk = detail
-    const { troubles, instant } = this.#ports
-    troubles.begin('worker-disk', worker.id, { since: instant(), reason: detail })
+    const since = this.#context.instant()
+    this.#troubles.begin('worker-disk', worker.id, { since, reason: detail })
   }
 
   /** The worker took a run. */
@@ -66,14 +64,14 @@ export class DispatchBackoff {
 
   #forgetFullDisk(worker: EnrolledWorker): void {
     delete worker.fullDisk
-    this.#ports.troubles.end('worker-disk', worker.id)
+    this.#troubles.end('worker-disk', worker.id)
   }
 
   /** The pause or the hold of a worker is over. */
   onTimer(key: string, name: string): void {
-    const worker = this.#ports.workers.get(key.slice('worker '.length))
+    const worker = this.#workers.get(key.slice('worker '.length))
     if (worker !== undefined && name === 'hold') delete worker.hold
-    this.#ports.requestScheduling()
+    this.#context.requestScheduling()
   }
 
   /** The worker registered again. A worker that was draining has restarted and may get work at once. */
@@ -89,12 +87,12 @@ export class DispatchBackoff {
     worker.pausedUntil = 0
     worker.refusals.length = 0
     this.remove(worker.id)
-    this.#ports.requestScheduling()
+    this.#context.requestScheduling()
   }
 
   /** The worker is no longer enrolled. */
   remove(workerId: string): void {
     this.#draining.delete(workerId)
-    this.#ports.timers.cancelAll(timerKeyOf(workerId))
+    this.#context.timers.cancelAll(timerKeyOf(workerId))
   }
 }

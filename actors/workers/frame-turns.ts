@@ -4,7 +4,11 @@
  *
  * Everything keeps its order, also the end of a connection behind its frames.
  */
+import type { WorkerReceiver } from '../../core/connection-ports.ts'
 import type { Clock } from '../../core/ports.ts'
+import type { HostContext } from '../host-context.ts'
+import { BUG_MESSAGES } from '../runtime/commit-loop.ts'
+import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 
 export const FRAMES_TURN_MS_MAX = 15
 /** With more waiting, all are handled at once: a socket that is read late makes its sender wait. */
@@ -87,5 +91,69 @@ export class FrameTurns {
     }
     this.#waiting = this.#waiting.slice(this.#handledCount)
     this.#handledCount = 0
+  }
+}
+
+interface FrameRoutes {
+  receive(connection: WorkerConnection, text: string): void
+  refuseUnreadable(connection: WorkerConnection, reason: string): void
+  onClosed(connection: WorkerConnection): void
+  frameBytesMax(connection: WorkerConnection): number
+}
+
+/** RoutedSocket is the socket listener's handle on one connection: what arrives takes its turn, and then its way. */
+export class RoutedSocket implements WorkerReceiver {
+  readonly #routes: FrameRoutes
+  readonly #connection: WorkerConnection
+  readonly #context: Pick<HostContext, 'log' | 'timers'>
+  readonly #turns: FrameTurns
+  readonly #connections: Pick<WorkerConnections, 'closeForRetry'>
+
+  constructor(
+    routes: FrameRoutes,
+    connection: WorkerConnection,
+    context: Pick<HostContext, 'log' | 'timers'>,
+    turns: FrameTurns,
+    connections: Pick<WorkerConnections, 'closeForRetry'>,
+  ) {
+    this.#routes = routes
+    this.#connection = connection
+    this.#context = context
+    this.#turns = turns
+    this.#connections = connections
+  }
+
+  onText(text: string): void {
+    if (this.#connection.isClosing) return
+    this.#connection.lastFrameAt = this.#context.timers.now()
+    this.#inTurn(text.length, () => this.#routes.receive(this.#connection, text))
+  }
+
+  onUnreadable(reason: string): void {
+    if (this.#connection.isClosing) return
+    this.#inTurn(0, () => this.#routes.refuseUnreadable(this.#connection, reason))
+  }
+
+  onClosed(): void {
+    this.#inTurn(0, () => this.#routes.onClosed(this.#connection))
+  }
+
+  frameBytesMax(): number {
+    return this.#routes.frameBytesMax(this.#connection)
+  }
+
+  #inTurn(chars: number, handle: () => void): void {
+    this.#turns.run(chars, () => this.#guard(handle))
+  }
+
+  /** Never throws, because an error in a later turn would end the process. */
+  #guard(handle: () => void): void {
+    try {
+      handle()
+    } catch (err) {
+      this.#context.log.error({ err }, BUG_MESSAGES.inputFailed)
+      if (!this.#connection.isClosing)
+        this.#connections.closeForRetry(this.#connection, BUG_MESSAGES.inputFailed)
+    }
   }
 }

@@ -7,69 +7,69 @@
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import { isLoopback } from '../../protocol/loopback.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
-import type { TrustedClock } from '../clock/trusted-clock.ts'
 import type { HostContext } from '../host-context.ts'
-import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
-import type { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
-import type { Setbacks } from './setbacks.ts'
 import { WORKER, type WorkerEvent } from './worker.machine.ts'
-import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { WorkerConnection } from './worker-connections.ts'
+import type { WorkerManager } from './worker-manager.ts'
 
 /** While a worker is connected, the stored instant of its last heartbeat lies behind by at most this. */
 export const WORKER_LAST_SEEN_LAG_MS = 5 * 60_000
 
-export interface HeartbeatsPorts
-  extends Pick<HostContext, 'clock' | 'instant' | 'system' | 'requestScheduling'> {
-  readonly acknowledgements: LeaseAcknowledgements
-  readonly connections: WorkerConnections
-  readonly reconciliation: LeaseReconciliation
-  readonly setbacks: Setbacks
-  readonly undeliveredDiscards: UndeliveredDiscards
-  readonly trustedClock: TrustedClock
-  /** Capabilities of a worker changed. */
-  readonly onWorkersChanged: () => void
-}
+type HeartbeatModules = Pick<ModuleViews, 'workers' | 'leases' | 'trustedClock'>
 
 export class Heartbeats {
-  readonly #ports: HeartbeatsPorts
+  readonly #context: HostContext
+  readonly #modules: HeartbeatModules
+  readonly #reconciliation: LeaseReconciliation
+  readonly #manager: WorkerManager
 
-  constructor(ports: HeartbeatsPorts) {
-    this.#ports = ports
+  constructor(
+    context: HostContext,
+    modules: HeartbeatModules,
+    reconciliation: LeaseReconciliation,
+    manager: WorkerManager,
+  ) {
+    this.#context = context
+    this.#modules = modules
+    this.#reconciliation = reconciliation
+    this.#manager = manager
   }
 
   onHeartbeat(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrameOf<'heartbeat'>): void {
-    const { clock, system, reconciliation, connections, undeliveredDiscards } = this.#ports
+    const { clock, system } = this.#context
+    const { connections, undeliveredDiscards, setbacks } = this.#modules.workers
     worker.lastSeenAt = clock.now()
     if (worker.attachSessions !== frame.attachSessions) {
       worker.attachSessions = frame.attachSessions
-      this.#ports.onWorkersChanged()
+      this.#manager.schedulePush()
     }
     const capabilities = keepEnding(frame.capabilities, worker)
     const known = worker.context.capabilities
     if (capabilities !== undefined && !isEqual(capabilities, known)) {
-      const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
+      const seen: WorkerEvent = { type: 'seen', at: this.#context.instant(), capabilities }
       system.send(WORKER, worker.id, seen)
-      this.#ports.onWorkersChanged()
+      this.#manager.schedulePush()
       // A worker that ends can use no more than before.
       if (!isEqual({ ...capabilities, ending: undefined }, { ...known, ending: undefined }))
-        this.#ports.setbacks.clear(worker)
+        setbacks.clear(worker)
     } else storeLastSeen(system, worker, WORKER_LAST_SEEN_LAG_MS)
     if (!worker.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }
       system.send(WORKER, worker.id, proven)
     }
     undeliveredDiscards.onHeartbeat(worker.id, connection.number, frame.sentAt)
-    reconciliation.reconcile(connection, worker, frame.leases)
+    this.#reconciliation.reconcile(connection, worker, frame.leases)
     connections.send(connection, {
       type: 'heartbeat-ack',
       state: worker.state,
       echo: frame.sentAt,
       ...this.#compareClocks(connection, worker, frame),
     })
-    this.#ports.acknowledgements.acknowledgeAll(connection, worker, frame.sentAt)
+    this.#modules.leases.acknowledgements.acknowledgeAll(connection, worker, frame.sentAt)
   }
 
   /** A worker on the host's machine has the same clock as the host, so it confirms nothing. */
@@ -78,11 +78,11 @@ export class Heartbeats {
     { id, context }: EnrolledWorker,
     { clock: theirs }: WorkerFrameOf<'heartbeat'>,
   ) {
-    const { clock, trustedClock } = this.#ports
+    const { trustedClock } = this.#modules
     const isElsewhere = !context.local && !isLoopback(link.address)
     if (theirs !== undefined && isElsewhere) trustedClock.onWorkerTime(id, theirs)
     return {
-      clock: clock.now(),
+      clock: this.#context.clock.now(),
       ...(trustedClock.now() === undefined ? { clockDoubted: true } : {}),
     }
   }

@@ -13,18 +13,17 @@ import { LEASE } from '../leases/lease.names.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
 
-export interface LeaseReconciliationPorts extends Pick<HostContext, 'instant' | 'system'> {
-  readonly ended: EndedLeases
-  readonly connections: WorkerConnections
-}
-
 const REPORTED_LOST_MAX = 4_096
 
 export class LeaseReconciliation {
-  readonly #ports: LeaseReconciliationPorts
+  readonly #context: HostContext
+  readonly #connections: WorkerConnections
+  readonly #ended: EndedLeases
 
-  constructor(ports: LeaseReconciliationPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, connections: WorkerConnections, ended: EndedLeases) {
+    this.#context = context
+    this.#connections = connections
+    this.#ended = ended
   }
 
   /** Compares all leases that the worker claims with all that it holds. */
@@ -36,13 +35,13 @@ export class LeaseReconciliation {
       if (worker.leases.has(id))
         this.#sendEvent(id, {
           type: 'worker claimed lease',
-          at: this.#ports.instant(),
+          at: this.#context.instant(),
           workerName: worker.name,
         })
       else this.answerStale(connection, id)
     }
     for (const id of [...worker.leases])
-      if (!claimed.has(id)) this.#sendEvent(id, { type: 'worker denied lease', at: this.#ports.instant() })
+      if (!claimed.has(id)) this.#sendEvent(id, { type: 'worker denied lease', at: this.#context.instant() })
   }
 
   /** Passes the worker's answer to its lease, or refuses it when the lease is not its own. */
@@ -58,17 +57,17 @@ export class LeaseReconciliation {
 
   /** Answers a frame for a lease that has ended or belongs to another worker. */
   answerStale(connection: WorkerConnection, leaseId: string): void {
-    const howItEnded = this.#ports.ended.endOf(leaseId)
+    const howItEnded = this.#ended.endOf(leaseId)
     if (howItEnded === 'uncommitted') return
     if (howItEnded === 'completed') {
-      this.#ports.connections.send(connection, { type: 'run-complete-ack', leaseId })
+      this.#connections.send(connection, { type: 'run-complete-ack', leaseId })
       return
     }
     connection.reportedLost ??= new Set()
     if (connection.reportedLost.has(leaseId)) return
     if (connection.reportedLost.size >= REPORTED_LOST_MAX) connection.reportedLost.clear()
     connection.reportedLost.add(leaseId)
-    this.#ports.connections.send(connection, {
+    this.#connections.send(connection, {
       type: 'lease-lost',
       leaseId,
       reason:
@@ -79,6 +78,6 @@ export class LeaseReconciliation {
   }
 
   #sendEvent(leaseId: string, event: LeaseEvent): void {
-    this.#ports.system.send(LEASE, leaseId, event)
+    this.#context.system.send(LEASE, leaseId, event)
   }
 }

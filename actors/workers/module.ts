@@ -52,18 +52,12 @@ declare module '../runtime/module.ts' {
 export const workersModule = defineHostModule({
   name: 'workers',
   create(context, { troubles }) {
-    const { clock, random, store, requestCommit, isOpen } = context
+    const { clock, random, store, requestCommit } = context
     const registry = new WorkerRegistry()
     const seats = new UnregisteredSeats(context.timers)
-    const connections = new WorkerConnections({
-      ...context,
-      workers: registry,
-      seats,
-      mayConnect: isOpen,
-      maySend: () => store.database.state().is !== 'broken',
-    })
-    const dispatchBackoff = new DispatchBackoff({ ...context, workers: registry, troubles })
-    const setbacks = new Setbacks({ ...context, workers: registry })
+    const connections = new WorkerConnections(context, registry, seats)
+    const dispatchBackoff = new DispatchBackoff(context, registry, troubles)
+    const setbacks = new Setbacks(context, registry)
     const undeliveredDiscards = new UndeliveredDiscards(store.database.keyValues, requestCommit)
     const pairingTokens = new PairingTokens(clock, random)
     const joinKeys = new JoinKeys({ ...context, keyValues: store.database.keyValues, workers: registry })
@@ -76,7 +70,7 @@ export const workersModule = defineHostModule({
         pairingTokens,
         joinKeys,
         seats,
-        proofs: new WorkerProofs({ ...context, workers: registry, pairingTokens, joinKeys }),
+        proofs: new WorkerProofs(context.meters, { registry, pairingTokens, joinKeys }),
         undeliveredDiscards,
         wakeTurns: new WakeTurns({ workers: registry, clock }),
       },
@@ -109,52 +103,19 @@ export const workerChannelModule = defineHostModule({
   name: 'workerChannel',
   kinds: [workerKind, connectionKind],
   create(context, { workers, leases, terminals, runRecords, trustedClock }) {
-    const { broadcast, store, version } = context
-    const { registry, connections, dispatchBackoff, setbacks, pairingTokens, joinKeys, undeliveredDiscards } =
-      workers
-    const { frameReceiver, endedLeases, acknowledgements, settlements } = leases
-    const perWorker = { dispatchBackoff, setbacks, undeliveredDiscards }
-    const shared = { ...context, workers: registry, connections, trustedClock, ...perWorker }
-    const onWorkersChanged = () => manager.schedulePush()
-    terminals.sessions.onViewsChanged = onWorkersChanged
-    const reconciliation = new LeaseReconciliation({ ...shared, ended: endedLeases })
-    const heartbeats = new Heartbeats({ ...shared, acknowledgements, reconciliation, onWorkersChanged })
-    const registration = new WorkerRegistration({
-      ...shared,
-      pairingTokens,
-      joinKeys,
-      reconciliation,
-      acknowledgements,
-      version,
-      installation: store.installation,
-      onWorkersChanged,
-      onReconnected: (workerId) => manager.onReconnected(workerId),
-    })
-    const ephemeralWorkers = new EphemeralWorkers(shared)
-    const manager: WorkerManager = new WorkerManager({
-      ...shared,
-      ephemeralWorkers,
-      registration,
-      frameReceiver,
-      terminals: terminals.sessions,
-      installation: store.installation,
-      hasViewers: () => broadcast.hasListeners,
-      pushWorkers: () => broadcast.send({ type: 'workers', workers: registry.views() }),
-    })
+    const { registry, connections } = workers
+    const modules = { workers, leases, terminals, runRecords, trustedClock }
+    const ephemeralWorkers = new EphemeralWorkers(context, registry)
+    const manager = new WorkerManager(context, modules, ephemeralWorkers, (connection) =>
+      registration.sendWelcome(connection),
+    )
+    terminals.sessions.onViewsChanged = () => manager.schedulePush()
+    const reconciliation = new LeaseReconciliation(context, connections, leases.endedLeases)
+    const heartbeats = new Heartbeats(context, modules, reconciliation, manager)
+    const registration = new WorkerRegistration(context, modules, reconciliation, manager)
     const turns = new FrameTurns(context.clock)
-    const frameRouter = new WorkerFrameRouter({
-      ...shared,
-      frameReceiver,
-      registration,
-      heartbeats,
-      reconciliation,
-      usage: store.usage,
-      terminals: terminals.sessions,
-      sessionCosts: terminals.sessionCosts,
-      settlements,
-      turns,
-      finishedRuns: runRecords.finishedRuns,
-    })
+    const parts = { registration, heartbeats, reconciliation, turns }
+    const frameRouter = new WorkerFrameRouter(context, modules, parts)
     return {
       view: frameRouter,
       hasInput: () => turns.waitingCount > 0,

@@ -32,17 +32,15 @@ export interface Setback {
   readonly hasSpent: boolean
 }
 
-export interface SetbacksPorts extends Pick<HostContext, 'log' | 'timers' | 'requestScheduling'> {
-  readonly workers: WorkerRegistry
-}
-
 const timerKeyOf = (workerId: string): string => `setback ${workerId}`
 
 export class Setbacks {
-  readonly #ports: SetbacksPorts
+  readonly #context: HostContext
+  readonly #workers: WorkerRegistry
 
-  constructor(ports: SetbacksPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, workers: WorkerRegistry) {
+    this.#context = context
+    this.#workers = workers
   }
 
   /** Records the setback of a run that its worker has just given back, and forgets those of one whose agent begins. */
@@ -57,7 +55,7 @@ export class Setbacks {
     if (reason === undefined || workerId === undefined) return
     const setback = {
       reason,
-      at: this.#ports.timers.now(),
+      at: this.#context.timers.now(),
       hasSpent: hasSpent(run.costs.slice(contextBefore?.costsBefore)),
     }
     this.#record(workerId, run.id, needsOf(run), setback)
@@ -65,8 +63,8 @@ export class Setbacks {
 
   #record(workerId: string, runId: string, needs: JobNeeds | undefined, setback: Setback): void {
     const { reason } = setback
-    const { workers, timers, log, requestScheduling } = this.#ports
-    const worker = workers.get(workerId)
+    const { timers, log, requestScheduling } = this.#context
+    const worker = this.#workers.get(workerId)
     if (worker === undefined) return
     const subject = needs?.subjects.find((candidate) => isAbout(reason, candidate)) ?? runSubject(runId)
     const tries = (worker.setbackTries.get(subject) ?? 0) + 1
@@ -79,21 +77,21 @@ export class Setbacks {
   }
 
   #forgetTries(run: Run, needsOf: (run: Run) => JobNeeds | undefined): void {
-    const tries = this.#ports.workers.get(run.sandbox.workerId ?? '')?.setbackTries
+    const tries = this.#workers.get(run.sandbox.workerId ?? '')?.setbackTries
     if (tries === undefined || tries.size === 0) return
     for (const subject of needsOf(run)?.subjects ?? []) tries.delete(subject)
   }
 
   /** The subject may be tried again. */
   onTimer(key: string, subject: string): void {
-    const setbacks = this.#ports.workers.get(key.slice('setback '.length))?.setbacks
+    const setbacks = this.#workers.get(key.slice('setback '.length))?.setbacks
     if (setbacks?.get(subject)?.hasSpent !== true) setbacks?.delete(subject)
-    this.#ports.requestScheduling()
+    this.#context.requestScheduling()
   }
 
   /** The worker may have been started with other options. A connection that comes and goes must not repeat a run. */
   onReconnected(worker: EnrolledWorker): void {
-    const { timers } = this.#ports
+    const { timers } = this.#context
     for (const [subject, setback] of worker.setbacks)
       if (!setback.hasSpent)
         timers.set(timerKeyOf(worker.id), subject, Math.max(timers.now(), setback.at + WORKER_BACKOFF_MS))
@@ -103,8 +101,8 @@ export class Setbacks {
   clear(worker: EnrolledWorker): void {
     worker.setbacks.clear()
     worker.setbackTries.clear()
-    this.#ports.timers.cancelAll(timerKeyOf(worker.id))
-    this.#ports.requestScheduling()
+    this.#context.timers.cancelAll(timerKeyOf(worker.id))
+    this.#context.requestScheduling()
   }
 
   /** A person wants the run tried again. Returns whether a setback kept the run from a worker. */
@@ -118,22 +116,21 @@ export class Setbacks {
   }
 
   #release(subjects: readonly string[]): boolean {
-    const { workers, requestScheduling } = this.#ports
     let isReleased = false
-    for (const { setbacks } of workers.all())
+    for (const { setbacks } of this.#workers.all())
       for (const subject of subjects) if (setbacks.delete(subject)) isReleased = true
-    if (isReleased) requestScheduling()
+    if (isReleased) this.#context.requestScheduling()
     return isReleased
   }
 
   /** The configuration has changed. */
   clearAll(): void {
-    for (const worker of this.#ports.workers.all()) if (worker.setbackTries.size > 0) this.clear(worker)
+    for (const worker of this.#workers.all()) if (worker.setbackTries.size > 0) this.clear(worker)
   }
 
   /** The worker is no longer enrolled. */
   remove(workerId: string): void {
-    this.#ports.timers.cancelAll(timerKeyOf(workerId))
+    this.#context.timers.cancelAll(timerKeyOf(workerId))
   }
 }
 

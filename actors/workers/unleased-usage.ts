@@ -8,14 +8,14 @@
  * one, which still says how far usage was accounted. Delivery is best effort, but the usage of a lease that has arrived
  * is stored before its costs are settled, because the worker forgets both with the acknowledgement.
  */
-import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { UsageKey } from '../../core/ports.ts'
 import { no } from '../../core/result.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import type { LeaseSettlements } from '../leases/lease-settlements.ts'
-import type { SessionCosts } from '../terminals/session-costs.ts'
+import type { HostContext } from '../host-context.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 
 /**
@@ -26,12 +26,7 @@ const UNLEASED_USAGE_SNAPSHOTS_AT_ONCE = 8
 const UNLEASED_USAGE_SNAPSHOTS_WAITING_MAX = 256
 const UNLEASED_USAGE_BYTES_WAITING_MAX = 32 * 1024 * 1024
 
-export interface UnleasedUsagePorts {
-  readonly log: Log
-  readonly usage: UsageArchive
-  readonly sessionCosts: SessionCosts
-  readonly settlements: Pick<LeaseSettlements, 'isOpen'>
-}
+type UsageModules = Pick<ModuleViews, 'terminals' | 'leases'>
 
 interface WaitingUsage {
   readonly workerId: string
@@ -51,15 +46,17 @@ const NOT_ITS_SESSION = no('conflict', 'this worker did not boot such a session 
 const NOT_ITS_LEASE = no('conflict', 'this worker owes no costs of such a lease')
 
 export class UnleasedUsage {
-  readonly #ports: UnleasedUsagePorts
+  readonly #context: HostContext
+  readonly #modules: UsageModules
   readonly #waiting: WaitingUsage[] = []
   /** By lease: the snapshots of its execution that are not stored yet, and what happens then. */
   readonly #unstored = new Map<string, UnstoredUsage>()
   #waitingBytes = 0
   #storing = 0
 
-  constructor(ports: UnleasedUsagePorts) {
-    this.#ports = ports
+  constructor(context: HostContext, modules: UsageModules) {
+    this.#context = context
+    this.#modules = modules
   }
 
   /** @param leaseId the ended lease of the snapshot's execution; undefined for a person's session */
@@ -83,10 +80,11 @@ export class UnleasedUsage {
     snapshot: UsageSnapshot,
     leaseId: string | undefined,
   ): ReturnType<typeof usageToArchive> {
-    const { sessionCosts, settlements } = this.#ports
+    const { terminals, leases } = this.#modules
     if (leaseId !== undefined)
-      return settlements.isOpen(worker, leaseId) ? usageToArchive(snapshot) : NOT_ITS_LEASE
-    return sessionCosts.hasSession(worker.id, snapshot.sessionId) ? usageToArchive(snapshot) : NOT_ITS_SESSION
+      return leases.settlements.isOpen(worker, leaseId) ? usageToArchive(snapshot) : NOT_ITS_LEASE
+    const isOpen = terminals.sessionCosts.hasSession(worker.id, snapshot.sessionId)
+    return isOpen ? usageToArchive(snapshot) : NOT_ITS_SESSION
   }
 
   #isFull(bytes: number): boolean {
@@ -131,14 +129,14 @@ export class UnleasedUsage {
 
   async #store({ workerId, key, text, entries, leaseId }: WaitingUsage): Promise<void> {
     try {
-      if (leaseId === undefined) await this.#ports.sessionCosts.addExport(workerId, key, entries)
-      await this.#ports.usage.replace(key, text)
+      if (leaseId === undefined) await this.#modules.terminals.sessionCosts.addExport(workerId, key, entries)
+      await this.#context.store.usage.replace(key, text)
     } catch (error) {
       this.#logDropped(workerId, messageOf(error))
     }
   }
 
   #logDropped(worker: string, reason: string): void {
-    this.#ports.log.warn({ worker, reason }, USAGE_NOT_KEPT)
+    this.#context.log.warn({ worker, reason }, USAGE_NOT_KEPT)
   }
 }

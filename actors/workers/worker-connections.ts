@@ -48,35 +48,29 @@ export interface WorkerConnection {
   refusalPending: boolean
 }
 
-export interface WorkerConnectionsPorts
-  extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'meters' | 'system' | 'timers' | 'timeouts'> {
-  readonly workers: WorkerRegistry
-  readonly seats: UnregisteredSeats
-  /** Whether new connections are accepted. */
-  readonly mayConnect: () => boolean
-  /** Whether this host still owns its data directory, and can write to it. */
-  readonly maySend: () => boolean
-}
-
 const CLOSE_POLICY = 1008
 const CLOSE_TRY_AGAIN = 1013
 
 export class WorkerConnections {
-  readonly #ports: WorkerConnectionsPorts
+  readonly #context: HostContext
+  readonly #workers: WorkerRegistry
+  readonly #seats: UnregisteredSeats
   readonly #connections = new Map<number, WorkerConnection>()
   #nextNumber = 1
 
-  constructor(ports: WorkerConnectionsPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, workers: WorkerRegistry, seats: UnregisteredSeats) {
+    this.#context = context
+    this.#workers = workers
+    this.#seats = seats
   }
 
   // ---- opening and closing -----------------------------------------------------------------------------------------
 
   /** @param proof the holder of the secret that the upgrade carried: see `WorkerProofs` */
   connect(link: WorkerSender, proof?: string): Result<WorkerConnection> {
-    if (!this.#ports.mayConnect()) return no('unavailable', 'the service is stopping')
+    if (!this.#context.isOpen()) return no('unavailable', 'the service is stopping')
     const number = this.#nextNumber++
-    const seat = this.#ports.seats.claim(number, link.address, proof)
+    const seat = this.#seats.claim(number, link.address, proof)
     if (seat.is === 'full')
       return no('unavailable', 'too many connections wait for their registration; try again later')
     if (seat.is === 'displace') this.#displace(this.#connections.get(seat.number))
@@ -85,7 +79,7 @@ export class WorkerConnections {
       link,
       workerId: undefined,
       isFirstForm: true,
-      lastFrameAt: this.#ports.timers.now(),
+      lastFrameAt: this.#context.timers.now(),
       isClosing: false,
       reportedLost: undefined,
       pendingWelcome: undefined,
@@ -93,43 +87,47 @@ export class WorkerConnections {
       refusalPending: false,
     }
     this.#connections.set(number, connection)
-    this.#ports.system.spawn(CONNECTION, keyOf(number), { number })
-    this.#ports.timers.set(timerKeyOf(number), 'first frame', connection.lastFrameAt + WORKER_FIRST_FRAME_MS)
+    this.#context.system.spawn(CONNECTION, keyOf(number), { number })
+    this.#context.timers.set(
+      timerKeyOf(number),
+      'first frame',
+      connection.lastFrameAt + WORKER_FIRST_FRAME_MS,
+    )
     return yes(connection)
   }
 
   /** Not logged, because a flood would fill the log. */
   #displace(connection: WorkerConnection | undefined): void {
     if (connection === undefined) return
-    this.#ports.meters.count('worker_registrations_total', { outcome: 'displaced' })
+    this.#context.meters.count('worker_registrations_total', { outcome: 'displaced' })
     this.stopReading(connection.number)
     connection.link.close(CLOSE_TRY_AGAIN, 'another connection needs this place; try again')
   }
 
   /** A dead process's `register` may arrive late, and must not end the connection that its successor opened after it. */
   refuseOutdated(connection: WorkerConnection, workerId: string): boolean {
-    const current = this.#ports.workers.get(workerId)?.connection
+    const current = this.#workers.get(workerId)?.connection
     if (current === undefined || current.number <= connection.number) return false
-    this.#ports.meters.count('worker_registrations_total', { outcome: 'replaced' })
+    this.#context.meters.count('worker_registrations_total', { outcome: 'replaced' })
     this.refuse(connection, 'protocol', CONNECTION_REPLACED)
     return true
   }
 
   /** The connection proved its identity: it becomes the worker's current connection and replaces an older one. */
   markRegistered(connection: WorkerConnection, workerId: string): void {
-    const { timers, workers, timeouts } = this.#ports
-    const older = workers.get(workerId)?.connection
+    const { timers, timeouts } = this.#context
+    const older = this.#workers.get(workerId)?.connection
     if (older !== undefined) this.sendEvent(older.number, { type: 'replaced' })
     connection.workerId = workerId
-    this.#ports.seats.leave(connection.number)
+    this.#seats.leave(connection.number)
     timers.cancelAll(timerKeyOf(connection.number))
     const silentAt = connection.lastFrameAt + heartbeatTimeoutMs(timeouts())
     timers.set(timerKeyOf(connection.number), 'silence', silentAt)
-    this.sendEvent(connection.number, { type: 'registered', workerId, at: this.#ports.instant() })
-    const worker = workers.get(workerId)
+    this.sendEvent(connection.number, { type: 'registered', workerId, at: this.#context.instant() })
+    const worker = this.#workers.get(workerId)
     if (worker !== undefined) {
       worker.lastFrameAt = connection.lastFrameAt
-      worker.lastSeenAt = this.#ports.clock.now()
+      worker.lastSeenAt = this.#context.clock.now()
     }
   }
 
@@ -141,9 +139,9 @@ export class WorkerConnections {
       this.#onRegistrationTimeout(connection)
       return
     }
-    const until = connection.lastFrameAt + heartbeatTimeoutMs(this.#ports.timeouts())
-    if (this.#ports.timers.now() >= until) this.sendEvent(connection.number, { type: 'fell silent' })
-    else this.#ports.timers.set(key, 'silence', until)
+    const until = connection.lastFrameAt + heartbeatTimeoutMs(this.#context.timeouts())
+    if (this.#context.timers.now() >= until) this.sendEvent(connection.number, { type: 'fell silent' })
+    else this.#context.timers.set(key, 'silence', until)
   }
 
   #onRegistrationTimeout(connection: WorkerConnection): void {
@@ -151,7 +149,7 @@ export class WorkerConnections {
       this.closeForRetry(connection, 'the identity could not be verified in time')
       return
     }
-    this.#ports.meters.count('worker_registrations_total', { outcome: 'late' })
+    this.#context.meters.count('worker_registrations_total', { outcome: 'late' })
     this.refuse(connection, 'malformed', `no register within ${WORKER_FIRST_FRAME_MS / 1000} seconds`)
   }
 
@@ -160,8 +158,8 @@ export class WorkerConnections {
     const connection = this.#connections.get(number)
     if (connection === undefined || connection.isClosing) return
     connection.isClosing = true
-    this.#ports.timers.cancelAll(timerKeyOf(number))
-    this.#ports.seats.leave(number)
+    this.#context.timers.cancelAll(timerKeyOf(number))
+    this.#seats.leave(number)
   }
 
   /** The socket was closed. */
@@ -173,10 +171,10 @@ export class WorkerConnections {
 
   /** Applies a changed heartbeat timeout to the open connections. */
   onConfigChange(): void {
-    const timeout = heartbeatTimeoutMs(this.#ports.timeouts())
+    const timeout = heartbeatTimeoutMs(this.#context.timeouts())
     for (const { number, workerId, isClosing, lastFrameAt } of this.#connections.values())
       if (workerId !== undefined && !isClosing)
-        this.#ports.timers.set(timerKeyOf(number), 'silence', lastFrameAt + timeout)
+        this.#context.timers.set(timerKeyOf(number), 'silence', lastFrameAt + timeout)
   }
 
   /** Ignores a revoked worker's frames at once, and closes its connections after the revocation is on disk. */
@@ -184,9 +182,9 @@ export class WorkerConnections {
     for (const connection of this.#connections.values()) {
       if (connection.workerId !== workerId || connection.isClosing) continue
       connection.isClosing = true
-      this.#ports.timers.cancelAll(timerKeyOf(connection.number))
+      this.#context.timers.cancelAll(timerKeyOf(connection.number))
       const revoke: WorkerEffect = { type: 'worker.revoke connection', connection: connection.number, reason }
-      this.#ports.system.runAfterCommit(revoke)
+      this.#context.system.runAfterCommit(revoke)
     }
   }
 
@@ -224,7 +222,7 @@ export class WorkerConnections {
 
   /** As `sendToWorker`, for a frame that is already JSON text. */
   sendTextToWorker(workerId: string, text: string): boolean {
-    const connection = this.ofWorker(this.#ports.workers.get(workerId))
+    const connection = this.ofWorker(this.#workers.get(workerId))
     return connection !== undefined && this.#sendText(connection, text)
   }
 
@@ -249,7 +247,7 @@ export class WorkerConnections {
    * worker counts from the moment in which its frame is written. Returns whether `send` waits.
    */
   holdUntilFirst(workerId: string, send: () => void): boolean {
-    const connection = this.ofWorker(this.#ports.workers.get(workerId))
+    const connection = this.ofWorker(this.#workers.get(workerId))
     return connection !== undefined && this.#hold(connection, send)
   }
 
@@ -264,7 +262,12 @@ export class WorkerConnections {
   /** A frame that the worker's form lacks is not sent. */
   #write({ link, isFirstForm }: WorkerConnection, text: string): boolean {
     const readable = isFirstForm ? firstFormText(JSON.parse(text)) : text
-    return readable !== undefined && this.#ports.maySend() && link.send(readable)
+    return readable !== undefined && this.#maySend() && link.send(readable)
+  }
+
+  /** Whether this host still owns its data directory, and can write to it. */
+  #maySend(): boolean {
+    return this.#context.store.database.state().is !== 'broken'
   }
 
   /** Sends a last frame and closes, also on a connection that is closing. */
@@ -285,14 +288,14 @@ export class WorkerConnections {
 
   /** Closes with the code that lets the worker reconnect: the cause is temporary or not the worker's fault. */
   closeForRetry(connection: WorkerConnection, reason: string): void {
-    this.#ports.log.warn({ reason }, 'a worker connection was closed; the worker may reconnect')
+    this.#context.log.warn({ reason }, 'a worker connection was closed; the worker may reconnect')
     this.stopReading(connection.number)
     connection.link.close(CLOSE_TRY_AGAIN, reason)
   }
 
   /** Sends an event to the actor of a connection. */
   sendEvent(number: number, event: ConnectionEvent): void {
-    this.#ports.system.send(CONNECTION, keyOf(number), event)
+    this.#context.system.send(CONNECTION, keyOf(number), event)
   }
 }
 

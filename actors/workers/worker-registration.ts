@@ -19,31 +19,16 @@ import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protoc
 import type { HostContext } from '../host-context.ts'
 import type { LeaseAcknowledgements } from '../leases/lease-acknowledgements.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { WorkerEffect } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
-import type { JoinKeys, PairingTokens } from './join-keys.ts'
+import type { JoinKeys } from './join-keys.ts'
 import type { LeaseReconciliation } from './lease-reconciliation.ts'
+import type { WorkersView } from './module.ts'
 import { WORKER, type WorkerEvent, type WorkerInput } from './worker.machine.ts'
-import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { WorkerConnection } from './worker-connections.ts'
+import type { WorkerManager } from './worker-manager.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
-
-export interface WorkerRegistrationPorts
-  extends Pick<
-    HostContext,
-    'instant' | 'random' | 'log' | 'meters' | 'system' | 'store' | 'version' | 'requestScheduling'
-  > {
-  readonly workers: WorkerRegistry
-  readonly pairingTokens: PairingTokens
-  readonly joinKeys: JoinKeys
-  readonly connections: WorkerConnections
-  readonly reconciliation: LeaseReconciliation
-  readonly acknowledgements: LeaseAcknowledgements
-  readonly installation: string
-  /** Capabilities or connections of workers changed. */
-  readonly onWorkersChanged: () => void
-  /** A worker reconnected: send what waited for it. */
-  readonly onReconnected: (workerId: string) => void
-}
 
 /** Has the form of a credential hash and matches no credential. */
 const UNKNOWN_WORKER_HASH = '0'.repeat(64)
@@ -58,21 +43,34 @@ export function provesCredential(worker: EnrolledWorker | undefined, secret: str
 const LOGGED_SKEWS_MAX = 64
 
 export class WorkerRegistration {
-  readonly #ports: WorkerRegistrationPorts
+  readonly #context: HostContext
+  readonly #workers: WorkersView
+  readonly #acknowledgements: LeaseAcknowledgements
+  readonly #reconciliation: LeaseReconciliation
+  readonly #manager: WorkerManager
   readonly #loggedSkews = new Set<string>()
 
-  constructor(ports: WorkerRegistrationPorts) {
-    this.#ports = ports
+  constructor(
+    context: HostContext,
+    { workers, leases }: Pick<ModuleViews, 'workers' | 'leases'>,
+    reconciliation: LeaseReconciliation,
+    manager: WorkerManager,
+  ) {
+    this.#context = context
+    this.#workers = workers
+    this.#acknowledgements = leases.acknowledgements
+    this.#reconciliation = reconciliation
+    this.#manager = manager
   }
 
   /** Handles the first frame of a connection. */
   onFirstFrame(connection: WorkerConnection, text: string): void {
     if (connection.refusalPending) return
-    const read = readRegister(text, this.#ports.version)
+    const read = readRegister(text, this.#context.version)
     if (read.is !== 'register') {
       this.#countOutcome(read.is)
       if (read.is === 'protocol') this.#logSkew(connection.link.address, read.reason)
-      this.#ports.connections.refuse(connection, read.is, read.reason)
+      this.#workers.connections.refuse(connection, read.is, read.reason)
       return
     }
     const { frame } = read
@@ -86,13 +84,13 @@ export class WorkerRegistration {
   /** The enrollment is on disk: send the credential, as soon as the trail is there, too. */
   sendWelcome(connection: WorkerConnection): void {
     const { pendingWelcome, workerId } = connection
-    const worker = workerId === undefined ? undefined : this.#ports.workers.get(workerId)
+    const worker = workerId === undefined ? undefined : this.#workers.registry.get(workerId)
     if (pendingWelcome === undefined || worker === undefined || connection.isClosing) return
     const welcome = (): void =>
-      this.#ports.connections.sendFirst(connection, () =>
+      this.#workers.connections.sendFirst(connection, () =>
         this.#sendRegistered(connection, worker, pendingWelcome.credential),
       )
-    this.#ports.connections.holdSends(connection)
+    this.#workers.connections.holdSends(connection)
     const recorded = this.#recordEnrollment(worker)
     this.#synchronize(connection, worker, pendingWelcome.claims)
     if (recorded === undefined) welcome()
@@ -102,7 +100,7 @@ export class WorkerRegistration {
   /** The host's own worker has no entry: the host itself gave it its token. */
   #recordEnrollment({ context: { id, name, local, joinKey } }: EnrolledWorker): Promise<void> | undefined {
     if (local) return undefined
-    return this.#ports.store.trail.record({
+    return this.#context.store.trail.record({
       ...(joinKey === undefined ? { source: 'worker' } : { source: 'join-key', by: joinKey }),
       action: 'enrollWorker',
       on: { id, name: shortenName(name) },
@@ -110,8 +108,8 @@ export class WorkerRegistration {
   }
 
   #redeem(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, token: string): void {
-    const { workers, pairingTokens, connections } = this.#ports
-    if (!hasCapacity(workers)) {
+    const { registry, pairingTokens, connections } = this.#workers
+    if (!hasCapacity(registry)) {
       connections.refuse(connection, 'protocol', `this host has ${WORKERS_MAX} workers already; revoke one`)
       return
     }
@@ -121,9 +119,9 @@ export class WorkerRegistration {
 
   /** A machine of an autoscaled group comes back until there is room. */
   #join(connection: WorkerConnection, frame: WorkerFrameOf<'register'>, key: string): void {
-    const { workers, joinKeys, connections } = this.#ports
+    const { registry, joinKeys, connections } = this.#workers
     const verdict = joinKeys.admit(key)
-    if (verdict.ok && !hasCapacity(workers))
+    if (verdict.ok && !hasCapacity(registry))
       connections.closeForRetry(connection, `this host has ${WORKERS_MAX} workers already; revoke one`)
     else this.#enroll(connection, frame, verdict)
   }
@@ -134,20 +132,21 @@ export class WorkerRegistration {
     frame: WorkerFrameOf<'register'>,
     verdict: RegistrationAdmission,
   ): string | undefined {
-    const { system, random, connections } = this.#ports
+    const { system, random } = this.#context
+    const { registry, connections } = this.#workers
     this.#countOutcome(verdict.ok ? 'enrolled' : verdict.code)
     if (!verdict.ok) {
       connections.refuse(connection, verdict.code, verdict.reason)
       return undefined
     }
-    evictEnded(this.#ports)
+    evictEnded(registry, system)
     const id = newWorkerId(random.bytes(8))
     const credential = newCredential(random.bytes(32))
     const input: WorkerInput = {
       id,
       name: workerNameOrDefault(frame.name, id),
       hash: hashSecret(credential),
-      enrolledAt: this.#ports.instant(),
+      enrolledAt: this.#context.instant(),
       local: verdict.local,
       capabilities: frame.capabilities,
       ...(verdict.joinKey === undefined ? {} : { joinKey: verdict.joinKey.id }),
@@ -167,9 +166,9 @@ export class WorkerRegistration {
 
   /** The host runs one local worker, which enrolls again only when its old credential is lost: revoke the old one. */
   #revokeOlderLocal(id: string): void {
-    const { workers, system } = this.#ports
+    const { system } = this.#context
     const revoked: WorkerEvent = { type: 'revoked' }
-    for (const { context } of [...workers.all()])
+    for (const { context } of [...this.#workers.registry.all()])
       if (context.local && context.id !== id) system.send(WORKER, context.id, revoked)
   }
 
@@ -179,14 +178,15 @@ export class WorkerRegistration {
     workerId: string,
     secret: string,
   ): void {
-    const { system, workers, joinKeys, connections } = this.#ports
+    const { system } = this.#context
+    const { registry, joinKeys, connections } = this.#workers
     // An enrolled worker's record is damaged, perhaps its id too: the host cannot know whether this one is enrolled.
     const isUnsure = system.isDamaged(WORKER, workerId) || system.hasDamaged(WORKER)
-    if (workers.get(workerId) === undefined && isUnsure) {
+    if (registry.get(workerId) === undefined && isUnsure) {
       connections.closeForRetry(connection, 'the record of this worker could not be read')
       return
     }
-    const worker = workers.get(workerId)
+    const worker = registry.get(workerId)
     const proved = provesCredential(worker, secret)
     if (worker === undefined || !proved) {
       this.#refuseUnknown(connection)
@@ -198,7 +198,7 @@ export class WorkerRegistration {
     }
     if (connections.refuseOutdated(connection, workerId)) return
     this.#countOutcome('ok')
-    const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities: frame.capabilities }
+    const seen: WorkerEvent = { type: 'seen', at: this.#context.instant(), capabilities: frame.capabilities }
     connections.markRegistered(connection, workerId)
     // Last, because the end of a replaced connection counts an ephemeral worker as gone.
     system.send(WORKER, workerId, seen)
@@ -216,7 +216,7 @@ export class WorkerRegistration {
       code: 'unauthorized',
       reason: 'this worker is not enrolled at this host, or its credential is wrong',
     }
-    this.#ports.system.runAfterCommit(refuse)
+    this.#context.system.runAfterCommit(refuse)
   }
 
   #sendRegistered(
@@ -224,26 +224,26 @@ export class WorkerRegistration {
     worker: EnrolledWorker,
     credential: string | undefined,
   ): void {
-    this.#ports.connections.send(connection, {
+    this.#workers.connections.send(connection, {
       type: 'registered',
       protocolVersion: PROTOCOL_VERSION,
       heartbeatIntervalMs: WORKER_HEARTBEAT_MS,
-      hostVersion: this.#ports.version,
+      hostVersion: this.#context.version,
       workerId: worker.id,
       name: worker.name,
       state: worker.state,
-      installation: this.#ports.installation,
+      installation: this.#context.store.installation,
       ...(credential === undefined ? {} : { credential }),
     })
   }
 
   /** Reconciles the worker's leases, then acknowledges how far each of them is on disk. */
   #synchronize(connection: WorkerConnection, worker: EnrolledWorker, claims: readonly RunLease[]): void {
-    this.#ports.reconciliation.reconcile(connection, worker, claims)
-    this.#ports.acknowledgements.acknowledgeAll(connection, worker, undefined)
-    this.#ports.onReconnected(worker.id)
-    this.#ports.requestScheduling()
-    this.#ports.onWorkersChanged()
+    this.#reconciliation.reconcile(connection, worker, claims)
+    this.#acknowledgements.acknowledgeAll(connection, worker, undefined)
+    this.#manager.onReconnected(worker.id)
+    this.#context.requestScheduling()
+    this.#manager.schedulePush()
   }
 
   /** Logs each address and reason once, because strangers may send such frames too. */
@@ -251,11 +251,11 @@ export class WorkerRegistration {
     const key = `${address} ${reason}`
     if (this.#loggedSkews.has(key) || this.#loggedSkews.size >= LOGGED_SKEWS_MAX) return
     this.#loggedSkews.add(key)
-    this.#ports.log.warn({ address, reason }, 'a worker was refused because of its protocol version')
+    this.#context.log.warn({ address, reason }, 'a worker was refused because of its protocol version')
   }
 
   #countOutcome(outcome: string): void {
-    this.#ports.meters.count('worker_registrations_total', { outcome })
+    this.#context.meters.count('worker_registrations_total', { outcome })
   }
 }
 
@@ -266,13 +266,7 @@ function hasCapacity(workers: WorkerRegistry): boolean {
 }
 
 /** Removes a worker that has ended before its time, so that many short ones keep no other out. */
-function evictEnded({
-  workers,
-  system,
-}: {
-  readonly workers: WorkerRegistry
-  readonly system: Pick<ActorSystem, 'send'>
-}): void {
+function evictEnded(workers: WorkerRegistry, system: ActorSystem): void {
   const ended = workers.size < WORKERS_MAX ? undefined : findEnded(workers)
   const revoked: WorkerEvent = { type: 'revoked' }
   if (ended !== undefined) system.send(WORKER, ended.id, revoked)
@@ -290,12 +284,7 @@ function findEnded(workers: WorkerRegistry): EnrolledWorker | undefined {
 
 // ---- the proof in an upgrade request -----------------------------------------------------------------------------
 
-interface WorkerProofsPorts {
-  readonly meters: Meters
-  readonly workers: WorkerRegistry
-  readonly pairingTokens: PairingTokens
-  readonly joinKeys: JoinKeys
-}
+type EnrollmentSecrets = Pick<WorkersView, 'registry' | 'pairingTokens' | 'joinKeys'>
 
 /**
  * WorkerProofs checks the secret in a worker's upgrade request: its credential, a pairing token, or a join key.
@@ -304,10 +293,12 @@ interface WorkerProofsPorts {
  * wrong proof counts as none, and is never a reason for `unauthorized`. Nothing is redeemed here.
  */
 export class WorkerProofs {
-  readonly #ports: WorkerProofsPorts
+  readonly #meters: Meters
+  readonly #workers: EnrollmentSecrets
 
-  constructor(ports: WorkerProofsPorts) {
-    this.#ports = ports
+  constructor(meters: Meters, workers: EnrollmentSecrets) {
+    this.#meters = meters
+    this.#workers = workers
   }
 
   /**
@@ -316,14 +307,14 @@ export class WorkerProofs {
    * @param workerId absent for a pairing token and a join key
    */
   check(workerId: string | undefined, secret: string): string | undefined {
-    const { meters, workers, pairingTokens, joinKeys } = this.#ports
+    const { registry, pairingTokens, joinKeys } = this.#workers
     const holder =
       workerId === undefined
         ? (pairingTokens.holderOf(secret) ?? joinKeys.holderOf(secret))
-        : provesCredential(workers.get(workerId), secret)
+        : provesCredential(registry.get(workerId), secret)
           ? `worker ${workerId}`
           : undefined
-    meters.count('worker_proofs_total', { outcome: holder === undefined ? 'wrong' : 'valid' })
+    this.#meters.count('worker_proofs_total', { outcome: holder === undefined ? 'wrong' : 'valid' })
     return holder
   }
 }

@@ -1,9 +1,9 @@
 /** A socket of a worker whose frames take their turns. */
 import { expect, test } from '@jest/globals'
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
-import { FRAMES_TURN_MS_MAX, FrameTurns } from '../../../actors/workers/frame-turns.ts'
+import { MonotonicTimers } from '../../../actors/runtime/monotonic-timers.ts'
+import { FRAMES_TURN_MS_MAX, FrameTurns, RoutedSocket } from '../../../actors/workers/frame-turns.ts'
 import type { WorkerConnection } from '../../../actors/workers/worker-connections.ts'
-import { RoutedSocket } from '../../../actors/workers/worker-frame-router.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
@@ -26,13 +26,17 @@ function openSocket() {
     received.push(`✕ ${reason}`)
     connection.isClosing = true
   }
-  const ports = {
+  const context = {
     log,
-    timers: { now: clock.monotonic },
-    turns: new FrameTurns(clock),
-    connections: { closeForRetry },
+    timers: new MonotonicTimers(
+      clock,
+      () => 0,
+      () => {},
+    ),
   }
-  return { clock, log, connection, received, socket: new RoutedSocket(routes, connection, ports) }
+  const turns = new FrameTurns(clock)
+  const socket = new RoutedSocket(routes, connection, context, turns, { closeForRetry })
+  return { clock, log, connection, received, socket }
 }
 
 test('an unreadable frame and the end of the connection stand behind the frames that wait', async () => {
