@@ -12,7 +12,7 @@ import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { ActorKind, ImpliedOutput } from './actor-kind.ts'
-import { BUG_MESSAGES, CommitLoop, type CommitParticipant } from './commit-loop.ts'
+import { BUG_MESSAGES, CommitLoop, type CommitModules } from './commit-loop.ts'
 import { Counter } from './counter.ts'
 import { Deadlines } from './deadlines.ts'
 import type { LiveActor } from './live-actor.ts'
@@ -21,7 +21,7 @@ import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { ActorAddress, Effect, OutsideCause, SystemObserver } from './transition-output.ts'
 import { Mailbox, type MailboxItem } from './transition-output.ts'
 
-export interface ActorSystemPorts {
+export interface ActorSystemOptions {
   readonly clock: Clock
   /** Wall milliseconds; undefined while the wall clock counts as wrong. Absent where no deadline needs it. */
   readonly trustedNow?: () => number | undefined
@@ -32,20 +32,19 @@ export interface ActorSystemPorts {
   readonly log: Log
   readonly meters: Meters
   readonly kinds: readonly ActorKind[]
-  /** Runs one effect. Called only when its cause is on disk. Running an effect twice must be harmless. */
-  readonly runEffect: (effect: Effect) => void
-  /** Add their own writes to every commit. */
-  readonly participants?: readonly CommitParticipant[]
-  /** Called right before a commit. Events sent here still become part of it. */
-  readonly beforeCommit?: () => void
-  readonly hasInput?: () => boolean
+  /** Called anew each time, because the modules are created after the system. */
+  readonly modules: () => SystemModules
+  /** The process can't go on. May be called again while it is being stopped. */
+  readonly onFatal: (reason: string) => void
+}
+
+/** The part of a module list that an actor system calls. */
+export interface SystemModules extends CommitModules {
   /**
    * Called synchronously after every successful transition, with `over: true` for the last. The state is not on disk
    * yet.
    */
-  readonly onStateChange?: (change: StateChange) => void
-  /** The process can't go on. May be called again while it is being stopped. */
-  readonly onFatal: (reason: string) => void
+  onStateChange?(change: StateChange): void
 }
 
 export interface StateChange {
@@ -73,7 +72,7 @@ interface DeadlineEvent extends EventObject {
 }
 
 export class ActorSystem {
-  readonly #ports: ActorSystemPorts
+  readonly #options: ActorSystemOptions
   readonly #kinds: ReadonlyMap<string, ActorKind>
   readonly #registry = new ActorRegistry()
   readonly #factory = new ActorFactory()
@@ -92,18 +91,17 @@ export class ActorSystem {
   #failedSpawn: LiveActor | undefined
   #observer: SystemObserver | undefined
 
-  constructor(ports: ActorSystemPorts) {
-    this.#ports = ports
-    this.#kinds = new Map(ports.kinds.map((kind) => [kind.name, kind]))
+  constructor(options: ActorSystemOptions) {
+    this.#options = options
+    this.#kinds = new Map(options.kinds.map((kind) => [kind.name, kind]))
     this.#commitLoop = new CommitLoop({
-      clock: ports.clock,
-      database: ports.database,
-      log: ports.log,
-      runEffect: (effect) => this.#runRecorded(effect),
-      participants: ports.participants ?? [],
-      beforeCommit: () => this.#runBeforeCommit(),
-      hasInput: () => ports.hasInput?.() === true,
-      onCommitStarted: () => this.#transitionCounter.report(ports.meters),
+      clock: options.clock,
+      database: options.database,
+      log: options.log,
+      modules: options.modules,
+      observer: () => this.#observer,
+      onCommitStarted: () => this.#transitionCounter.report(options.meters),
+      onFatal: options.onFatal,
       onFailed: (reason) => this.stopAfterStoreFailure(reason),
     })
     this.#mailbox = new Mailbox(
@@ -111,14 +109,14 @@ export class ActorSystem {
       (error) => this.#onDeliveryError(error),
     )
     this.#supervisor = new Supervisor({
-      ...ports,
+      ...options,
       onRecovered: (actor, heldEvents) => this.#onRecovered(actor, heldEvents),
       onSkipped: (actor, event) => this.#clearDeadline(actor, event),
       onGivenUp: (actor, reason) => this.#onGivenUp(actor, reason),
     })
     const onDue = (actor: LiveActor, name: string, due: number) => this.#onDeadline(actor, name, due)
-    this.#deadlines = new Deadlines(ports.clock, onDue)
-    this.#trustedDeadlines = new Deadlines(trustedClockOf(ports), onDue)
+    this.#deadlines = new Deadlines(options.clock, onDue)
+    this.#trustedDeadlines = new Deadlines(trustedClockOf(options), onDue)
   }
 
   /** Spawns an actor. Refused when an actor of that kind and key exists, or when the new one throws while starting. */
@@ -145,9 +143,9 @@ export class ActorSystem {
   restore(): Result<RestoreReport> {
     const damaged: string[] = []
     const restored: LiveActor[] = []
-    for (const name of this.#ports.database.snapshots.kinds()) {
+    for (const name of this.#options.database.snapshots.kinds()) {
       const kind = this.#kinds.get(name)
-      for (const [key, record] of this.#ports.database.snapshots.all(name)) {
+      for (const [key, record] of this.#options.database.snapshots.all(name)) {
         if (kind?.codec === undefined)
           return no('gone', `${name} ${key}: this version knows no actor kind ${name}`)
         const result =
@@ -193,7 +191,7 @@ export class ActorSystem {
   }
 
   #joinSplitParts({ split }: ActorKind, key: string, stored: unknown): unknown {
-    const { runs } = this.#ports.database
+    const { runs } = this.#options.database
     return split === undefined || runs === undefined ? stored : split.joinContext(key, stored, { runs })
   }
 
@@ -294,7 +292,7 @@ export class ActorSystem {
     if (this.#halted || this.#stopped) return
     this.#halted = true
     this.#commitLoop.halt()
-    this.#ports.onFatal(`the store is broken: ${reason}`)
+    this.#options.onFatal(`the store is broken: ${reason}`)
   }
 
   /** Stops every actor at once and writes nothing more. Snapshots stay on disk for the next start. */
@@ -330,11 +328,6 @@ export class ActorSystem {
     }
   }
 
-  #runRecorded(effect: Effect): void {
-    if (this.#observer === undefined) this.#ports.runEffect(effect)
-    else this.#observed(effect, () => this.#ports.runEffect(effect))
-  }
-
   #deliver(item: MailboxItem): void {
     if (this.#observer === undefined) this.#deliverNow(item)
     else this.#observed(item, () => this.#deliverNow(item))
@@ -350,11 +343,14 @@ export class ActorSystem {
     if (item.is === 'event') {
       if (actor !== undefined) this.#handle(actor, item.event)
       else
-        this.#ports.log.debug({ kind, key, event: item.event.type }, 'event for an actor that does not exist')
+        this.#options.log.debug(
+          { kind, key, event: item.event.type },
+          'event for an actor that does not exist',
+        )
     } else if (actor === undefined) {
       if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#spawnNow(kind, key, item.input)
     } else {
-      this.#ports.log.error({ kind, key }, BUG_MESSAGES.spawnedTwice)
+      this.#options.log.error({ kind, key }, BUG_MESSAGES.spawnedTwice)
     }
   }
 
@@ -370,11 +366,12 @@ export class ActorSystem {
     const actor = this.#factory.create(kind, key, input)
     if (actor.lastGood.status === 'error') {
       this.#discardOutput()
-      this.#ports.meters.count('actor_crashes_total', { kind: kind.name })
-      this.#ports.log.error({ kind: kind.name, key, err: actor.lastGood.error }, BUG_MESSAGES.spawnThrew)
+      this.#options.meters.count('actor_crashes_total', { kind: kind.name })
+      this.#options.log.error({ kind: kind.name, key, err: actor.lastGood.error }, BUG_MESSAGES.spawnThrew)
       this.#failedSpawn = actor
       this.#sendFinalOutputs(actor, 'threw while it was spawned')
-      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(`${kind.name} threw while it was spawned`)
+      if (kind.supervision.finally === 'fatal')
+        this.#options.onFatal(`${kind.name} threw while it was spawned`)
       return
     }
     this.#registry.add(actor)
@@ -439,7 +436,7 @@ export class ActorSystem {
     restored: boolean,
   ): void {
     try {
-      this.#ports.onStateChange?.({
+      this.#options.modules().onStateChange?.({
         kind: actor.kind.name,
         key: actor.key,
         before,
@@ -449,34 +446,25 @@ export class ActorSystem {
       })
     } catch (error) {
       // Observers would no longer agree with the actors, so the process must stop.
-      this.#ports.log.error({ kind: actor.kind.name, err: error }, BUG_MESSAGES.observerThrew)
-      this.#ports.onFatal(messageOf(error))
-    }
-  }
-
-  #runBeforeCommit(): void {
-    try {
-      this.#ports.beforeCommit?.()
-    } catch (error) {
-      this.#ports.log.error({ err: error }, BUG_MESSAGES.beforeCommitThrew)
-      this.#ports.onFatal(messageOf(error))
+      this.#options.log.error({ kind: actor.kind.name, err: error }, BUG_MESSAGES.observerThrew)
+      this.#options.onFatal(messageOf(error))
     }
   }
 
   #runAtEndOfTick(kind: ActorKind, effects: readonly Effect[]): void {
     if (effects.length === 0) return
-    this.#ports.clock.endOfTick(() => {
+    this.#options.clock.endOfTick(() => {
       for (const effect of effects) this.#runEffect(kind, effect)
     })
   }
 
   #runEffect(kind: ActorKind, effect: Effect): void {
     try {
-      this.#runRecorded(effect)
+      this.#observed(effect, () => this.#options.modules().runEffect(effect))
     } catch (error) {
       // As after a commit: one failed effect, such as a write to a closed connection, must not stop the others.
-      this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
-      if (kind.supervision.finally === 'fatal') this.#ports.onFatal(messageOf(error))
+      this.#options.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
+      if (kind.supervision.finally === 'fatal') this.#options.onFatal(messageOf(error))
     }
   }
 
@@ -527,7 +515,7 @@ export class ActorSystem {
 
   #onDeadline(actor: LiveActor, name: string, due: number): void {
     if (this.#stopped || actor.removed) return
-    const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
+    const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#options.clock.now() }
     if (this.#observer === undefined) this.#enqueue({ is: 'direct', actor, event })
     else this.#observed({ is: 'deadline', name }, () => this.#enqueue({ is: 'direct', actor, event }))
   }
@@ -556,27 +544,27 @@ export class ActorSystem {
 
   #onGivenUp(actor: LiveActor, reason: string): void {
     const { supervision, name } = actor.kind
-    this.#ports.log.error({ kind: name, key: actor.key, reason }, `a ${name} was given up`)
+    this.#options.log.error({ kind: name, key: actor.key, reason }, `a ${name} was given up`)
     this.#remove(actor, supervision.finally === 'closed')
     if (actor.erase) this.#commitLoop.markDirty(actor)
     else if (actor.kind.codec !== undefined) this.#damagedKeys.add(`${name} ${actor.key}`)
     this.#publishChange(actor, actor.lastGood, true, false)
     this.#sendFinalOutputs(actor, reason)
-    if (supervision.finally === 'fatal') this.#ports.onFatal(`${name} ${actor.key}: ${reason}`)
+    if (supervision.finally === 'fatal') this.#options.onFatal(`${name} ${actor.key}: ${reason}`)
   }
 
   /** Crashes of actors are handled elsewhere. An error here comes from the runtime or a kind's definition: fatal. */
   #onDeliveryError(error: unknown): void {
-    this.#ports.log.error({ err: error }, BUG_MESSAGES.deliveryFailed)
-    this.#ports.onFatal(messageOf(error))
+    this.#options.log.error({ err: error }, BUG_MESSAGES.deliveryFailed)
+    this.#options.onFatal(messageOf(error))
   }
 
   #sendFinalOutputs({ kind, key, lastGood }: LiveActor, reason: string): void {
     try {
-      const at = this.#ports.clock.now()
+      const at = this.#options.clock.now()
       this.#deliverOutputs(kind.supervision.finalOutputs?.(key, lastGood, reason, at) ?? [])
     } catch (error) {
-      this.#ports.log.error({ kind: kind.name, key, err: error }, BUG_MESSAGES.finalOutputsFailed)
+      this.#options.log.error({ kind: kind.name, key, err: error }, BUG_MESSAGES.finalOutputsFailed)
     }
   }
 }
@@ -587,7 +575,7 @@ type RestoreResult =
   | { readonly is: 'damaged'; readonly reason: string }
 
 /** While the wall clock counts as wrong, it reads as before every deadline, and is asked again with the next timer. */
-const trustedClockOf = ({ clock, trustedNow }: ActorSystemPorts): Pick<Clock, 'now' | 'after'> => ({
+const trustedClockOf = ({ clock, trustedNow }: ActorSystemOptions): Pick<Clock, 'now' | 'after'> => ({
   now: () => (trustedNow === undefined ? clock.now() : (trustedNow() ?? 0)),
   after: (ms, run) => clock.after(ms, run),
 })

@@ -2,8 +2,7 @@
  * Assembles an actor system and its modules. Each needs the other: modules send events to actors, and the system asks
  * the modules to carry out effects and to write to commits.
  */
-import { ActorSystem, type ActorSystemPorts } from './actor-system.ts'
-import type { CommitParticipant } from './commit-loop.ts'
+import { ActorSystem, type ActorSystemOptions } from './actor-system.ts'
 import { createModules, type ModuleDefinition, ModuleList } from './module.ts'
 
 export interface AssembledSystem<C> {
@@ -14,7 +13,10 @@ export interface AssembledSystem<C> {
   startSingletons(): void
 }
 
-type SystemPorts = Pick<ActorSystemPorts, 'clock' | 'trustedNow' | 'database' | 'log' | 'meters' | 'onFatal'>
+type SystemPorts = Pick<
+  ActorSystemOptions,
+  'clock' | 'trustedNow' | 'database' | 'log' | 'meters' | 'onFatal'
+>
 
 /**
  * @param createContext what the modules are created with. `modules` answers the finished list; nothing may call it
@@ -26,20 +28,14 @@ export function assembleSystem<C>(
   createContext: (system: ActorSystem, modules: () => ModuleList) => C,
 ): AssembledSystem<C> {
   const kinds = definitions.flatMap(({ kinds = [] }) => kinds)
-  const participants: CommitParticipant[] = []
   let modules = new ModuleList(new Map())
   const system = new ActorSystem({
     ...ports,
     kinds,
-    participants,
-    runEffect: (effect) => modules.runEffect(effect),
-    beforeCommit: () => modules.beforeCommit(),
-    hasInput: () => modules.hasInput(),
-    onStateChange: (change) => modules.onStateChange(change),
+    modules: () => modules,
   })
   const context = createContext(system, () => modules)
   modules = createModules(definitions, context)
-  participants.push(...modules.participants)
   return {
     context,
     system,

@@ -12,7 +12,7 @@ import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { LiveActor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
-import type { Effect } from './transition-output.ts'
+import type { Effect, SystemObserver } from './transition-output.ts'
 
 /** Adds its own writes to commits: values that belong to no actor. */
 export interface CommitParticipant {
@@ -26,17 +26,27 @@ export interface CommitContribution {
   onCommitted(): void
 }
 
-export interface CommitLoopPorts {
+/** The part of a module list that a commit calls. */
+export interface CommitModules {
+  /** Add their own writes to every commit. */
+  readonly participants?: readonly CommitParticipant[]
+  /** Runs one effect. Called only when its cause is on disk. Running an effect twice must be harmless. */
+  runEffect(effect: Effect): void
+  /** Called right before a commit. Events sent here still become part of it. */
+  beforeCommit?(): void
+  /** Whether input has arrived and waits for its turn. */
+  hasInput?(): boolean
+}
+
+export interface CommitLoopOptions {
   readonly clock: Clock
   readonly database: Pick<ControlDatabase, 'commit'> & Partial<Pick<ControlDatabase, 'state'>>
   readonly log: Log
-  readonly runEffect: (effect: Effect) => void
-  readonly participants: readonly CommitParticipant[]
-  /** Called right before a commit. Events sent here still become part of it. */
-  readonly beforeCommit: () => void
-  /** Input has arrived and waits for its turn. */
-  readonly hasInput: () => boolean
+  readonly modules: () => CommitModules
+  readonly observer: () => SystemObserver | undefined
   readonly onCommitStarted: () => void
+  /** The process can't go on. */
+  readonly onFatal: (reason: string) => void
   /** A commit failed for good. Memory is ahead of the disk, so nothing may be acknowledged any more. */
   readonly onFailed: (reason: string) => void
 }
@@ -47,7 +57,7 @@ const LONG_TURN_MS = 15
 const INPUT_WAIT_MS_MAX = 100
 
 export class CommitLoop {
-  readonly #ports: CommitLoopPorts
+  readonly #options: CommitLoopOptions
   #dirty = new Set<LiveActor>()
   #effects: Effect[] = []
   #scheduled = false
@@ -57,8 +67,8 @@ export class CommitLoop {
   #halted = false
   #idle: (() => void)[] = []
 
-  constructor(ports: CommitLoopPorts) {
-    this.#ports = ports
+  constructor(options: CommitLoopOptions) {
+    this.#options = options
   }
 
   /** Adds an effect that runs after the next commit. The transition that recorded it must have succeeded. */
@@ -75,16 +85,17 @@ export class CommitLoop {
     this.#requested = true
     if (this.#scheduled || this.#committing || this.#halted) return
     this.#scheduled = true
-    const { clock } = this.#ports
+    const { clock } = this.#options
     const requestedAt = clock.monotonic()
     clock.endOfTick(() => this.#commitOrWait(requestedAt))
   }
 
   #commitOrWait(requestedAt: number): void {
-    const { clock, hasInput } = this.#ports
+    const { clock, modules } = this.#options
     const waited = clock.monotonic() - requestedAt
     // A single commit of everything costs less than one for each turn of the input.
-    if (waited < INPUT_WAIT_MS_MAX && hasInput()) clock.after(0, () => this.#commitOrWait(requestedAt))
+    if (waited < INPUT_WAIT_MS_MAX && modules().hasInput?.() === true)
+      clock.after(0, () => this.#commitOrWait(requestedAt))
     // A commit takes about as long as what it writes took, so it gets a turn of its own when that was long.
     else if (waited >= LONG_TURN_MS) clock.after(0, () => this.#startCommit())
     else this.#startCommit()
@@ -110,17 +121,26 @@ export class CommitLoop {
   async #runCommit(): Promise<void> {
     // Set this first: changes made by `beforeCommit` belong to this commit and must not schedule a second one.
     this.#committing = true
-    this.#ports.beforeCommit()
+    this.#runBeforeCommit()
     if (this.#halted) return this.#finishCommit()
     this.#requested = false
     const dirty = this.#dirty
     const effects = this.#effects
     this.#dirty = new Set()
     this.#effects = []
-    this.#ports.onCommitStarted()
+    this.#options.onCommitStarted()
     const contributions = await this.#write(dirty)
     if (contributions !== undefined) this.#runFollowUps(contributions, effects)
     this.#finishCommit()
+  }
+
+  #runBeforeCommit(): void {
+    try {
+      this.#options.modules().beforeCommit?.()
+    } catch (error) {
+      this.#options.log.error({ err: error }, BUG_MESSAGES.beforeCommitThrew)
+      this.#options.onFatal(messageOf(error))
+    }
   }
 
   /** Notifies participants and runs effects, now that the commit is on disk. */
@@ -153,18 +173,18 @@ export class CommitLoop {
         writtenStates.push(actor.lastGood)
       }
       // Participants write after the actors: their record of a run that has just ended is the newer one.
-      for (const participant of this.#ports.participants) {
+      for (const participant of this.#options.modules().participants ?? []) {
         const contribution = participant.contribute()
         if (contribution === undefined) continue
         contributions.push(contribution)
         for (const write of contribution.writes) writes.push(write)
       }
-      if (writes.length > 0) await this.#ports.database.commit(writes)
+      if (writes.length > 0) await this.#options.database.commit(writes)
       // A process that slept until its data directory was taken over acts on nothing, not even on what it has written.
-      const state = this.#ports.database.state?.()
+      const state = this.#options.database.state?.()
       if (state !== undefined && isTakenOver(state)) throw new Error(state.reason)
     } catch (error) {
-      this.#ports.onFailed(messageOf(error))
+      this.#options.onFailed(messageOf(error))
       return undefined
     }
     for (let index = 0; index < writtenActors.length; index++)
@@ -176,16 +196,20 @@ export class CommitLoop {
     try {
       contribution.onCommitted()
     } catch (error) {
-      this.#ports.log.error({ err: error }, BUG_MESSAGES.participantThrew)
+      this.#options.log.error({ err: error }, BUG_MESSAGES.participantThrew)
     }
   }
 
   #run(effect: Effect): void {
+    const observer = this.#options.observer()
+    observer?.begin(effect)
     try {
-      this.#ports.runEffect(effect)
+      this.#options.modules().runEffect(effect)
     } catch (error) {
       // Run the other effects all the same. The actor's state implies the failed effect at the next start.
-      this.#ports.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
+      this.#options.log.error({ err: error, effect: effect.type }, BUG_MESSAGES.effectFailed)
+    } finally {
+      observer?.end()
     }
   }
 }

@@ -105,7 +105,7 @@ export const actorSystemStepper: MakeStepper = async (folder, contexts) => {
     meters: noMeters,
     kinds: [counterKind],
     // The only actor kind has only this effect.
-    runEffect: (effect) => callers[(effect as CounterEffect).caller]?.(),
+    modules: () => ({ runEffect: (effect) => callers[(effect as CounterEffect).caller]?.() }),
     onFatal: (reason) => {
       throw new Error(reason)
     },

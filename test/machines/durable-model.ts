@@ -8,7 +8,7 @@ import {
 import { type LeaseEvent, type LeaseInput, leaseKind } from '../../actors/leases/lease.machine.ts'
 import { type RunInput, type RunMachineEvent, runKind } from '../../actors/runs/run.machine.ts'
 import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
-import { ActorSystem, type ActorSystemPorts } from '../../actors/runtime/actor-system.ts'
+import { ActorSystem, type SystemModules } from '../../actors/runtime/actor-system.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
 import { newRun } from '../../core/run/run-transitions.ts'
 import { DEFAULT_SANDBOX_PROVIDER } from '../../protocol/config.ts'
@@ -205,7 +205,7 @@ export const executions = [
 export function createIsolatedSystem(
   database = new CrashDatabase(),
   clock = new ManualClock(Date.parse(T1)),
-  more: Partial<ActorSystemPorts> = {},
+  more: Partial<SystemModules> = {},
 ) {
   const done: string[] = []
   const system = new ActorSystem({
@@ -214,9 +214,8 @@ export function createIsolatedSystem(
     log: createRecordingLog(),
     meters: noMeters,
     kinds: [leaseKind, runKind, workerKind, executionKind],
-    runEffect: ({ type }) => void done.push(type),
+    modules: () => ({ runEffect: ({ type }) => void done.push(type), ...more }),
     onFatal: (reason) => void done.push(`fatal: ${reason}`),
-    ...more,
   })
   const flush = async () => {
     await clock.settle()

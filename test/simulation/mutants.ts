@@ -29,8 +29,8 @@ const commit: readonly Mutant[] = [
   {
     name: 'effects run before the flush',
     file: COMMIT_LOOP,
-    find: 'if (writes.length > 0) await this.#ports.database.commit(writes)',
-    replace: 'if (writes.length > 0) void this.#ports.database.commit(writes).catch(() => {})',
+    find: 'if (writes.length > 0) await this.#options.database.commit(writes)',
+    replace: 'if (writes.length > 0) void this.#options.database.commit(writes).catch(() => {})',
     quick: true,
   },
   {
@@ -42,14 +42,14 @@ const commit: readonly Mutant[] = [
   {
     name: 'two commits at the same time',
     file: COMMIT_LOOP,
-    find: 'this.#committing = true\n    this.#ports.beforeCommit()',
-    replace: 'this.#ports.beforeCommit()\n    this.#committing = true',
+    find: 'this.#committing = true\n    this.#runBeforeCommit()',
+    replace: 'this.#runBeforeCommit()\n    this.#committing = true',
   },
   {
     name: 'participants’ writes are a commit of their own',
     file: COMMIT_LOOP,
     find: 'for (const write of contribution.writes) writes.push(write)',
-    replace: 'void this.#ports.database.commit(contribution.writes)',
+    replace: 'void this.#options.database.commit(contribution.writes)',
   },
   {
     name: 'restored actors skip the outputs that their state implies',

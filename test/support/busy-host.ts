@@ -51,12 +51,14 @@ const actorSystem: ActorSystem = new ActorSystem({
   log,
   meters: noMeters,
   kinds: [tallyKind()],
-  runEffect: (effect) => {
-    const counted = effect as TallyEffect
-    if (counted.type !== 'tally.counted') return
-    print(`acknowledged ${counted.name} ${counted.n}`)
-    setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
-  },
+  modules: () => ({
+    runEffect(effect) {
+      const counted = effect as TallyEffect
+      if (counted.type !== 'tally.counted') return
+      print(`acknowledged ${counted.name} ${counted.n}`)
+      setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
+    },
+  }),
   onFatal: (reason) => fail(reason),
 })
 

@@ -133,7 +133,7 @@ export function createAccountsBench(stored: unknown = {}) {
     log,
     meters: noMeters,
     kinds: [deviceFlowKind, oauthRedirectKind],
-    runEffect: (effect) => manager.runEffect(effect as AccountEffect),
+    modules: () => ({ runEffect: (effect) => manager.runEffect(effect as AccountEffect) }),
     onFatal: (reason) => {
       throw new Error(reason)
     },

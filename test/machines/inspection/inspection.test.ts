@@ -32,7 +32,7 @@ function open(onEffect: (effect: Effect) => void = () => {}, database = new Cras
     log: createRecordingLog(),
     meters: noMeters,
     kinds: [tallyKind()],
-    runEffect: onEffect,
+    modules: () => ({ runEffect: onEffect }),
     onFatal: () => {},
   })
   const inspection = new Inspection({ clock, system, version: '1.2.3' })

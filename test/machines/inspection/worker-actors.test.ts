@@ -19,7 +19,7 @@ const createSystem = (clock: ManualClock) =>
     log: createRecordingLog(),
     meters: noMeters,
     kinds: [tallyKind()],
-    runEffect: () => {},
+    modules: () => ({ runEffect: () => {} }),
     onFatal: () => {},
   })
 

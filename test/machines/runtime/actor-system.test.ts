@@ -26,11 +26,13 @@ function createSystem(
     log,
     meters: noMeters,
     kinds: [kind],
-    runEffect: (effect) => {
-      const { type, name, n } = effect as TallyEffect & { n?: number }
-      effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
-      if (name === 'bad effect') throw new Error('no')
-    },
+    modules: () => ({
+      runEffect(effect) {
+        const { type, name, n } = effect as TallyEffect & { n?: number }
+        effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
+        if (name === 'bad effect') throw new Error('no')
+      },
+    }),
     onFatal: (reason) => fatal.push(reason),
   })
   const send = (key: string, event: TallyEvent) => system.send('tally', key, event)

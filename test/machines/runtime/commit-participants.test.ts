@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from '@jest/globals'
 import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
-import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'
+import { ActorSystem, type StateChange, type SystemModules } from '../../../actors/runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import type { StoreState, Write } from '../../../core/ports.ts'
@@ -53,8 +53,7 @@ class NoteWriter implements CommitParticipant {
   }
 }
 
-interface ParticipantTestOptions
-  extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'hasInput' | 'onStateChange'> {
+interface ParticipantTestOptions extends Pick<SystemModules, 'beforeCommit' | 'hasInput' | 'onStateChange'> {
   readonly kind?: ActorKind
   readonly database?: CrashDatabase
   readonly clock?: ManualClock
@@ -76,13 +75,15 @@ function createSystem({
     log,
     meters: noMeters,
     kinds: [kind],
-    runEffect: (effect) => {
-      const { type, name, n } = effect as TallyEffect & { n?: number }
-      effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
-    },
-    participants: [noteWriter],
+    modules: () => ({
+      runEffect(effect) {
+        const { type, name, n } = effect as TallyEffect & { n?: number }
+        effectLog.push(type === 'tally.counted' ? `${name}=${n}` : `${type} ${name}`)
+      },
+      participants: [noteWriter],
+      ...more,
+    }),
     onFatal: (reason) => fatal.push(reason),
-    ...more,
   })
   const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
   const spawn = (key: string) => system.spawn('tally', key, { name: key })

@@ -2,7 +2,7 @@
  * Thousands of random crash schedules: at whichever point the process dies, no effect runs before its cause is on disk.
  */
 import { expect, test } from '@jest/globals'
-import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
+import { ActorSystem, type SystemModules } from '../../../actors/runtime/actor-system.ts'
 import type { CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import {
@@ -71,6 +71,15 @@ function createCommitCounter(schedule: CrashSchedule): CommitParticipant {
 
 function startSystem(schedule: CrashSchedule): ActorSystem {
   let alive = true
+  const modules: SystemModules = {
+    runEffect: (effect: Effect) => alive && checkEffect(schedule, effect as TallyEffect),
+    // Now and then `beforeCommit` sends an event, too.
+    beforeCommit() {
+      if (alive && schedule.random.chance(0.2))
+        system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
+    },
+    participants: [createCommitCounter(schedule)],
+  }
   const system: ActorSystem = new ActorSystem({
     // The ports of one process: they do nothing after its crash, so that nothing of the old process runs again.
     clock: {
@@ -83,13 +92,7 @@ function startSystem(schedule: CrashSchedule): ActorSystem {
     log: createRecordingLog(),
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
-    runEffect: (effect: Effect) => alive && checkEffect(schedule, effect as TallyEffect),
-    // Now and then `beforeCommit` sends an event, too.
-    beforeCommit: () => {
-      if (alive && schedule.random.chance(0.2))
-        system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
-    },
-    participants: [createCommitCounter(schedule)],
+    modules: () => modules,
     onFatal: (reason) => schedule.violations.push(`fatal: ${reason}`),
   })
   schedule.kill = () => {

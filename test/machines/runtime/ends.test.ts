@@ -80,7 +80,7 @@ function createSystem(kinds: readonly ActorKind[] = [counterKind], database = ne
     log: createRecordingLog(),
     meters: noMeters,
     kinds,
-    runEffect: ({ type }) => void effectLog.push(type),
+    modules: () => ({ runEffect: ({ type }) => void effectLog.push(type) }),
     onFatal: (reason) => void effectLog.push(`fatal: ${reason}`),
   })
   const flush = async () => {
