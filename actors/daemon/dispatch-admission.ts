@@ -6,30 +6,14 @@
  * lost meanwhile, or when the answer would be too late because this process was suspended: the host has then given the
  * run to another worker, and this worker must not start it.
  */
-import type { Executor } from '../../core/daemon/ports.ts'
-import type { Clock, Log } from '../../core/ports.ts'
 import { truncate } from '../../core/safe-text.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
+import { DAEMON } from './daemon.names.ts'
 import type { DaemonContext } from './daemon-context.ts'
 import type { Executions } from './executions.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
-
-export interface DispatchAdmissionPorts extends Pick<DaemonContext, 'hostSender' | 'storeState'> {
-  readonly clock: Clock
-  readonly log: Log
-  readonly executions: Executions
-  readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
-  readonly executor: Pick<Executor, 'refusalOf'>
-  readonly concurrency: number
-  /** Whether the daemon is not serving any more. */
-  readonly isStopping: () => boolean
-  /** The worker takes one run and ends, so nobody can resume the run's sandbox or follow up in it. */
-  readonly once?: boolean
-  /** An execution begins. */
-  readonly onBegun: () => void
-}
 
 /** Half of the time for the answer; the rest is for the commit and the network. */
 const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
@@ -46,16 +30,21 @@ interface PendingOffer {
 }
 
 export class DispatchAdmission {
-  readonly #ports: DispatchAdmissionPorts
+  readonly #context: DaemonContext
+  readonly #executions: Executions
+  readonly #resumedSandboxes: ResumedSandboxes
   /** By lease id, the dispatches that are not answered yet. */
   readonly #pending = new Map<string, PendingOffer>()
 
-  constructor(ports: DispatchAdmissionPorts) {
-    this.#ports = ports
+  constructor(context: DaemonContext, executions: Executions, resumedSandboxes: ResumedSandboxes) {
+    this.#context = context
+    this.#executions = executions
+    this.#resumedSandboxes = resumedSandboxes
   }
 
   async answerOffer({ lease, job }: HostFrameOf<'dispatch'>): Promise<void> {
-    const { clock, hostSender, executions } = this.#ports
+    const { clock, hostSender, once } = this.#context
+    const executions = this.#executions
     const { id, runId } = lease
     const standing = executions.leaseStanding(id)
     if (standing === 'held') return executions.repeatAcceptance(id)
@@ -75,13 +64,13 @@ export class DispatchAdmission {
     else if (!executions.begin(lease, this.#jobToDo(job), hostSender.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
     else {
-      this.#ports.onBegun()
+      if (once === true) this.#context.system.send(DAEMON, DAEMON, { type: 'only run began' })
       if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
     }
   }
 
   #jobToDo(job: Job): Job {
-    return this.#ports.once === true ? { ...job, retentionHours: 0 } : job
+    return this.#context.once === true ? { ...job, retentionHours: 0 } : job
   }
 
   /** The host withdraws a dispatch before it is answered. */
@@ -113,8 +102,8 @@ export class DispatchAdmission {
   }
 
   reject(leaseId: string, reason: string): void {
-    this.#ports.log.info({ lease: leaseId, reason }, 'rejected a dispatch')
-    this.#ports.hostSender.send({
+    this.#context.log.info({ lease: leaseId, reason }, 'rejected a dispatch')
+    this.#context.hostSender.send({
       type: 'dispatch-rejected',
       leaseId,
       reason: truncate(reason, REJECTION_CHARS_MAX),
@@ -122,9 +111,10 @@ export class DispatchAdmission {
   }
 
   #findRefusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
-    const { resumedSandboxes, concurrency, executions, isStopping, hostSender, storeState } = this.#ports
+    const { concurrency, isServing, hostSender, storeState } = this.#context
+    const resumedSandboxes = this.#resumedSandboxes
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
-    if (isStopping()) return STOPPING
+    if (!isServing()) return STOPPING
     if (hostSender.workerState === 'draining') return 'draining: the worker is draining'
     if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = storeState()
@@ -132,7 +122,7 @@ export class DispatchAdmission {
     const pendingOffers = [...this.#pending].filter(
       ([leaseId, { runId: run }]) => leaseId !== id && run !== runId,
     )
-    if (executions.slotsUsedByOthers(runId) + pendingOffers.length >= concurrency)
+    if (this.#executions.slotsUsedByOthers(runId) + pendingOffers.length >= concurrency)
       return `busy: all ${concurrency} slots are taken`
     return undefined
   }
@@ -147,10 +137,10 @@ export class DispatchAdmission {
 
   #askExecutor(job: Job): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
-      const cancelTimer = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
+      const cancelTimer = this.#context.clock.after(OBJECTION_MS_MAX, () =>
         resolve('busy: the worker took too long to check the run'),
       )
-      this.#ports.executor
+      this.#context.executor
         .refusalOf(job, (runId) => this.#isProtected(runId))
         .then(resolve, reject)
         .finally(cancelTimer)
@@ -159,8 +149,7 @@ export class DispatchAdmission {
 
   /** The executor may discard other sandboxes to make room; the disk of a run that is offered just now stays, too. */
   #isProtected(runId: string): boolean {
-    const { executions, resumedSandboxes } = this.#ports
-    if (executions.claimsRun(runId) || resumedSandboxes.has(runId)) return true
+    if (this.#executions.claimsRun(runId) || this.#resumedSandboxes.has(runId)) return true
     return [...this.#pending.values()].some((offer) => offer.runId === runId)
   }
 }

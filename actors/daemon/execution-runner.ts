@@ -4,40 +4,35 @@
  * Jobs and their secrets are kept in memory here until the execution starts, and nowhere else. A run is started,
  * recovered or discarded only while nothing else on this machine works on the same run.
  */
-import { failedOutcome } from '../../core/daemon/outcome.ts'
+import { failedOutcome, joinStopRequests } from '../../core/daemon/outcome.ts'
 import type {
   AgentOutcome,
+  Execution,
   ExecutionReport,
-  Executor,
-  RecoveredOutputs,
+  Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
-import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
-import type { CostEntry } from '../../protocol/cost.ts'
-import type { Job } from '../../protocol/frames.ts'
+import { no, type Refusal, type Result } from '../../core/result.ts'
+import type { Job, RunOutcome } from '../../protocol/frames.ts'
 import { messageOf } from '../../protocol/message-of.ts'
-import { type ExecutionContext, isLeaseLost } from './execution.machine.ts'
-import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
+import type { DaemonContext } from './daemon-context.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
-import { fitOutcome, type Reports } from './reports.ts'
+import { fitOutcome, type Reports, recoverOutputs } from './reports.ts'
 import type { UnstoredEnds } from './unstored-ends.ts'
 
-export interface ExecutionRunnerPorts {
-  readonly clock: Clock
-  readonly log: Log
-  readonly executor: Executor
+/** The parts of the executions module itself. */
+export interface ExecutionParts {
   readonly lookup: ExecutionLookup
-  readonly reports: Reports
   readonly outbox: FrameOutbox
+  readonly reports: Reports
   readonly unstoredEnds: UnstoredEnds
-  /** Called when the processes of an execution are gone. */
-  readonly onChange: () => void
 }
 
 export class ExecutionRunner {
-  readonly #ports: ExecutionRunnerPorts
+  readonly #context: DaemonContext
+  readonly #parts: ExecutionParts
   readonly #jobs = new Map<string, Job>()
   readonly #handles = new Map<string, ExecutionHandle>()
   /** By lease id, the run whose processes may be alive, or whose outputs are being recovered. */
@@ -47,8 +42,9 @@ export class ExecutionRunner {
   /** Runs whose sandboxes go when no process of them is left and their ends are on disk. */
   readonly #discards = new Set<string>()
 
-  constructor(ports: ExecutionRunnerPorts) {
-    this.#ports = ports
+  constructor(context: DaemonContext, parts: ExecutionParts) {
+    this.#context = context
+    this.#parts = parts
   }
 
   /** By lease id, the run: executions of which a process may be left. */
@@ -86,17 +82,18 @@ export class ExecutionRunner {
 
   #releaseWaiting(): void {
     for (const leaseId of [...this.#waiting]) {
-      const runId = this.#ports.lookup.fieldsOf(leaseId)?.runId
+      const runId = this.#parts.lookup.fieldsOf(leaseId)?.runId
       if (runId !== undefined && this.isOccupied(runId)) continue
       this.#waiting.delete(leaseId)
-      this.#ports.lookup.send(leaseId, { type: 'older execution gone' })
+      this.#parts.lookup.send(leaseId, { type: 'older execution gone' })
     }
   }
 
   // ---- phases ------------------------------------------------------------------------------------------------------
 
   start(leaseId: string): void {
-    const { executor, lookup, log, outbox, reports } = this.#ports
+    const { executor, log } = this.#context
+    const { lookup, outbox, reports } = this.#parts
     const fields = lookup.fieldsOf(leaseId)
     const job = this.#jobs.get(leaseId)
     this.#jobs.delete(leaseId)
@@ -124,14 +121,14 @@ export class ExecutionRunner {
   }
 
   runAgent(leaseId: string): void {
-    if (this.#ports.lookup.stateOf(leaseId) !== 'working') return
+    if (this.#parts.lookup.stateOf(leaseId) !== 'working') return
     const handle = this.#handles.get(leaseId)
-    if (handle?.publishesOnly === false) this.#ports.reports.patch(leaseId, { status: 'running' })
+    if (handle?.publishesOnly === false) this.#parts.reports.patch(leaseId, { status: 'running' })
     handle?.runAgent()
   }
 
   finish(leaseId: string, agent: AgentOutcome): void {
-    const { lookup, reports } = this.#ports
+    const { lookup, reports } = this.#parts
     if (lookup.stateOf(leaseId) !== 'finishing') return
     reports.patch(leaseId, { status: 'finalizing' })
     const handle = this.#handles.get(leaseId)
@@ -147,7 +144,7 @@ export class ExecutionRunner {
   stop(leaseId: string, request: StopRequest): boolean {
     const handle = this.#handles.get(leaseId)
     if (handle === undefined) return false
-    this.#ports.log.info({ lease: leaseId, ...request }, 'stopping an execution')
+    this.#context.log.info({ lease: leaseId, ...request }, 'stopping an execution')
     handle.stop(request)
     return true
   }
@@ -156,8 +153,9 @@ export class ExecutionRunner {
     for (const handle of this.#handles.values()) handle.stop({ how: 'kill', reason })
   }
 
-  #callbacks(leaseId: string): ExecutionHandlePorts {
-    const { clock, lookup, log, reports } = this.#ports
+  #callbacks(leaseId: string): ExecutionListener {
+    const { clock, log } = this.#context
+    const { lookup, reports } = this.#parts
     return {
       clock,
       log,
@@ -188,17 +186,17 @@ export class ExecutionRunner {
   #onGone(leaseId: string): void {
     this.#occupied.delete(leaseId)
     this.#releaseWaiting()
-    this.#ports.onChange()
+    this.#context.publish({ view: 'executions' })
     this.discardStored()
   }
 
   // ---- outputs and sandboxes -------------------------------------------------------------------------------------
 
   async recover(leaseId: string): Promise<void> {
-    const fields = this.#ports.lookup.fieldsOf(leaseId)
+    const fields = this.#parts.lookup.fieldsOf(leaseId)
     if (fields === undefined || this.#occupied.has(leaseId)) return
     this.#occupied.set(leaseId, fields.runId)
-    await recoverOutputs(fields, this.#ports)
+    await recoverOutputs(fields, this.#context, this.#parts)
     this.#onGone(leaseId)
   }
 
@@ -208,7 +206,7 @@ export class ExecutionRunner {
    */
   discard(runId: string): void {
     if (this.#statesOf(runId).some((state) => !DISCARDABLE.has(state)))
-      this.#ports.log.warn(
+      this.#context.log.warn(
         { run: runId },
         'the host asked to discard a run that is executing; its sandbox stays',
       )
@@ -223,25 +221,28 @@ export class ExecutionRunner {
    * stay; the host asks again at the next registration.
    */
   discardStored(): void {
-    if (this.#ports.lookup.isStopped) return
+    if (this.#parts.lookup.isStopped) return
     for (const runId of [...this.#discards]) {
       const isUnfinished = this.#statesOf(runId).some((state) => state !== 'finished')
-      if (isUnfinished || this.isOccupied(runId) || this.#ports.unstoredEnds.has(runId)) continue
+      if (isUnfinished || this.isOccupied(runId) || this.#parts.unstoredEnds.has(runId)) continue
       this.#discards.delete(runId)
       void this.#discardNow(runId)
     }
   }
 
   #statesOf(runId: string): string[] {
-    const all = this.#ports.lookup.all()
+    const all = this.#parts.lookup.all()
     return all.flatMap(({ fields, state }) => (fields.runId === runId ? [state] : []))
   }
 
   async #discardNow(runId: string): Promise<void> {
     try {
-      await this.#ports.executor.discard(runId)
+      await this.#context.executor.discard(runId)
     } catch (error) {
-      this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'could not delete the sandbox of a run')
+      this.#context.log.error(
+        { run: runId, reason: messageOf(error) },
+        'could not delete the sandbox of a run',
+      )
     }
   }
 }
@@ -249,49 +250,128 @@ export class ExecutionRunner {
 /** The states of an execution that needs its sandbox no more, or only to recover what it has left. */
 const DISCARDABLE: ReadonlySet<string> = new Set(['finished', 'abandoned', 'recovering'])
 
-// ---- recovery ----------------------------------------------------------------------------------------------------
+// ---- one execution -----------------------------------------------------------------------------------------------
 
-interface RecoveryPorts {
-  readonly clock: Pick<Clock, 'now'>
+interface ExecutionListener {
+  readonly clock: Pick<Clock, 'after'>
   readonly log: Log
-  readonly executor: Pick<Executor, 'recover'>
-  readonly lookup: ExecutionLookup
-  readonly outbox: FrameOutbox
+  readonly onPrepared: (progress: Progress) => void
+  readonly onPrepareFailed: (refusal: Refusal) => void
+  readonly onAgentEnded: (agent: AgentOutcome) => void
+  readonly onEnded: (outcome: RunOutcome) => void
+  /** Every process of the execution is gone: called once, maybe long after `onEnded`. */
+  readonly onGone: (leavesNothing: boolean) => void
 }
 
-/** Reports what an execution has left behind whose daemon died: its sandbox, its usage and its costs. */
-async function recoverOutputs(fields: ExecutionContext, ports: RecoveryPorts): Promise<void> {
-  const { leaseId } = fields
-  const { sandbox, costs = [], usage = [] } = await readOutputs(fields, ports)
-  for (const snapshot of usage) ports.outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
-  // Costs that were reported before the daemon died are in the stored execution already.
-  if (fields.costs.length === 0 && costs.length > 0) reportCosts(leaseId, costs, ports)
-  ports.lookup.send(leaseId, { type: 'recovered', sandbox })
-}
+/** `onEnded` waits at most this long for the processes to exit. */
+const CONFIRM_GONE_MS_MAX = 60_000
 
-async function readOutputs(
-  fields: ExecutionContext,
-  { executor, log }: RecoveryPorts,
-): Promise<RecoveredOutputs> {
-  const { leaseId, runId, progress, retentionHours } = fields
-  const ended = { leaseId, runId, isLeaseLost: isLeaseLost(fields) }
-  try {
-    const recovered = await executor.recover(ended, progress, retentionHours)
-    const { sandbox } = recovered
-    if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
-  } catch (error) {
-    const reason = messageOf(error)
-    log.error({ run: runId, reason }, 'could not recover the outputs of a run')
+/**
+ * ExecutionHandle runs the phases of one execution: each at most once, in order, whatever stops it in between.
+ *
+ * However an execution ends, `finish` collects its outputs, and its processes are confirmed gone (or 60 seconds have
+ * passed) before `onEnded`. Phases promise not to reject; a rejection all the same fails only its own run.
+ */
+export class ExecutionHandle {
+  readonly #leaseId: string
+  readonly #execution: Execution
+  readonly #listener: ExecutionListener
+  /** A phase is under way. */
+  #isPhaseRunning = false
+  #isEnding = false
+  #isGone = false
+  #stopOrder: StopRequest | undefined
+
+  constructor(leaseId: string, execution: Execution, listener: ExecutionListener) {
+    this.#leaseId = leaseId
+    this.#execution = execution
+    this.#listener = listener
   }
-  return {}
+
+  get publishesOnly(): boolean {
+    return this.#execution.publishesOnly === true
+  }
+
+  prepare(): void {
+    const onError = (reason: string): Result<Progress> => no('failed', reason)
+    void this.#runPhase(() => this.#execution.prepare(), onError).then((answer) => {
+      if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
+      else if (answer.ok) this.#listener.onPrepared(answer.value)
+      else this.#listener.onPrepareFailed(answer.refusal)
+    })
+  }
+
+  runAgent(): void {
+    if (this.#isEnding) return
+    const onError = (reason: string): AgentOutcome => ({ verdict: 'failed', reason })
+    void this.#runPhase(() => this.#execution.runAgent(), onError).then((agent) => {
+      if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
+      else this.#listener.onAgentEnded(agent)
+    })
+  }
+
+  finish(agent: AgentOutcome): void {
+    void this.#end(agent)
+  }
+
+  /** Repeating a request changes nothing. */
+  stop(request: StopRequest): void {
+    const stopOrder = joinStopRequests(this.#stopOrder, request)
+    if (this.#isGone || stopOrder === undefined) return
+    this.#stopOrder = stopOrder
+    try {
+      this.#execution.stop(stopOrder)
+    } catch (error) {
+      this.#listener.log.error({ lease: this.#leaseId, err: error }, 'could not stop an execution')
+    }
+    // Between two phases no pending promise would notice the stop request.
+    if (!this.#isPhaseRunning) void this.#end(stoppedBy(stopOrder))
+  }
+
+  async #end(agent: AgentOutcome): Promise<void> {
+    if (this.#isEnding) return
+    this.#isEnding = true
+    const outcome = await this.#runPhase(() => this.#execution.finish(agent), failedOutcome)
+    const gone = this.#confirmGone()
+    await waitAtMost(this.#listener.clock, CONFIRM_GONE_MS_MAX, gone)
+    this.#listener.onEnded(outcome)
+    await gone
+    this.#listener.onGone(this.#isGone && this.#execution.leavesNothing === true)
+  }
+
+  async #confirmGone(): Promise<void> {
+    try {
+      await this.#execution.whenExited()
+      this.#isGone = true
+    } catch (error) {
+      this.#listener.log.error(
+        { lease: this.#leaseId, err: error },
+        'could not confirm that the processes of an execution are gone',
+      )
+    }
+  }
+
+  async #runPhase<T>(run: () => Promise<T>, onError: (reason: string) => T): Promise<T> {
+    this.#isPhaseRunning = true
+    try {
+      return await run()
+    } catch (error) {
+      this.#listener.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution failed')
+      return onError(`internal error: ${messageOf(error)}`)
+    } finally {
+      this.#isPhaseRunning = false
+    }
+  }
 }
 
-function reportCosts(
-  leaseId: string,
-  costs: readonly CostEntry[],
-  { clock, lookup, outbox }: RecoveryPorts,
-): void {
-  const event = { type: 'cost', at: new Date(clock.now()).toISOString() } as const
-  for (const entry of costs) outbox.addReport(leaseId, { is: 'event', event: { ...event, entry } }, '')
-  lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
+const stoppedBy = ({ reason }: StopRequest): AgentOutcome => ({ verdict: 'stopped', reason })
+
+function waitAtMost(clock: Pick<Clock, 'after'>, ms: number, done: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const cancelTimer = clock.after(ms, resolve)
+    void done.then(() => {
+      cancelTimer()
+      resolve()
+    })
+  })
 }

@@ -22,26 +22,17 @@ import {
   type ExecutionInput,
   isLeaseLost,
 } from './execution.machine.ts'
-import type { ExecutionLookup } from './execution-lookup.ts'
-import type { ExecutionRunner } from './execution-runner.ts'
-import type { FrameOutbox } from './frame-outbox.ts'
+import type { ExecutionParts, ExecutionRunner } from './execution-runner.ts'
 import { GivenUpClaims } from './given-up-claims.ts'
-import type { Reports } from './reports.ts'
 import type { Settlements } from './settlements.ts'
-import type { UnstoredEnds } from './unstored-ends.ts'
 
 /** How long a worker that is being stopped publishes what agents have finished: less than its host waits for its end. */
 export const LAST_PUBLISH_MS_MAX = 2_500
 
-export interface ExecutionPorts extends Pick<DaemonContext, 'system' | 'timers' | 'hostSender'> {
-  readonly lookup: ExecutionLookup
-  readonly outbox: FrameOutbox
-  readonly reports: Reports
+/** The parts of the executions module itself, and of the modules above it. */
+interface LeaseParts extends ExecutionParts {
   readonly runner: ExecutionRunner
   readonly settlements: Settlements
-  readonly unstoredEnds: UnstoredEnds
-  /** Called when the number of executions may have changed. */
-  readonly onChange: () => void
 }
 
 /** The worker lets a lease expire after this share of its time, so that it stops before the host gives up. */
@@ -66,7 +57,8 @@ interface UnansweredDispatch {
 }
 
 export class Executions {
-  readonly #ports: ExecutionPorts
+  readonly #context: DaemonContext
+  readonly #parts: LeaseParts
   readonly #terms = new Map<string, LeaseTerm>()
   readonly #givenUpClaims: GivenUpClaims
   readonly #overLeases = new Set<string>()
@@ -74,13 +66,14 @@ export class Executions {
   /** By lease id, since when an accepted execution waits for the host to name its lease. */
   readonly #unconfirmedSince = new Map<string, number>()
 
-  constructor(ports: ExecutionPorts) {
-    this.#ports = ports
-    this.#givenUpClaims = new GivenUpClaims(ports.timers)
+  constructor(context: DaemonContext, parts: LeaseParts) {
+    this.#context = context
+    this.#parts = parts
+    this.#givenUpClaims = new GivenUpClaims(context.timers)
   }
 
   runEffect(effect: ExecutionEffect): void {
-    const { reports, runner } = this.#ports
+    const { reports, runner } = this.#parts
     switch (effect.type) {
       case 'execution.accept':
         this.#sendAcceptance(effect.leaseId)
@@ -108,19 +101,19 @@ export class Executions {
   claims(): RunLease[] {
     const isClaimed = (fields: ExecutionContext) =>
       !isLeaseLost(fields) || this.#givenUpClaims.has(fields.leaseId)
-    const claimed = this.#ports.lookup.all().filter(({ fields }) => isClaimed(fields))
+    const claimed = this.#parts.lookup.all().filter(({ fields }) => isClaimed(fields))
     claimed.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
     return claimed.map(({ fields: { leaseId, runId, expiresAt } }) => ({
       id: leaseId,
       runId,
       expiresAt: this.#terms.get(leaseId)?.expiresAt ?? expiresAt,
-      lastSeq: this.#ports.outbox.lastSeq(leaseId),
+      lastSeq: this.#parts.outbox.lastSeq(leaseId),
     }))
   }
 
   /** Whether outputs of this run are, or may be, still to be collected or recovered. */
   claimsRun(runId: string): boolean {
-    const { lookup, unstoredEnds } = this.#ports
+    const { lookup, unstoredEnds } = this.#parts
     if (lookup.isStopped) return true
     const isUnfinished = lookup
       .all()
@@ -129,22 +122,22 @@ export class Executions {
   }
 
   status(): ExecutionStatus[] {
-    return this.#ports.lookup
+    return this.#parts.lookup
       .all()
       .map(({ fields: { leaseId, runId }, state }) => ({ leaseId, runId, phase: state }))
   }
 
   /** `running`: not finished, or with processes left. `unacknowledged`: finished, and the host has not acknowledged it. */
   count(): { readonly running: number; readonly unacknowledged: number } {
-    const lookup = this.#ports.lookup.all()
+    const lookup = this.#parts.lookup.all()
     const unsettled = lookup.filter(({ state }) => state !== 'finished').map(({ fields }) => fields.leaseId)
-    const running = new Set([...unsettled, ...this.#ports.runner.occupiedRuns.keys()]).size
+    const running = new Set([...unsettled, ...this.#parts.runner.occupiedRuns.keys()]).size
     return { running, unacknowledged: lookup.length - unsettled.length }
   }
 
   /** How many slots runs other than this one use. */
   slotsUsedByOthers(runId: string): number {
-    const { lookup, runner } = this.#ports
+    const { lookup, runner } = this.#parts
     const unsettled = lookup.all().filter(({ state }) => state !== 'finished')
     const runsByLease = new Map(unsettled.map(({ fields }) => [fields.leaseId, fields.runId]))
     return [...new Map([...runsByLease, ...runner.occupiedRuns]).values()].filter((run) => run !== runId)
@@ -153,7 +146,7 @@ export class Executions {
 
   /** `over`: this worker had the lease once. */
   leaseStanding(leaseId: string): 'held' | 'over' | undefined {
-    const fields = this.#ports.lookup.fieldsOf(leaseId)
+    const fields = this.#parts.lookup.fieldsOf(leaseId)
     if (fields === undefined) return this.#overLeases.has(leaseId) ? 'over' : undefined
     return isLeaseLost(fields) ? 'over' : 'held'
   }
@@ -162,7 +155,8 @@ export class Executions {
 
   /** Starts an execution. Returns false when it could not be recorded; otherwise `dispatch-accepted` follows its commit. */
   begin(lease: GrantedLease, job: Job, workerId: string, arrivedAt: number): boolean {
-    const { system, lookup, outbox, reports, runner, hostSender } = this.#ports
+    const { system, hostSender } = this.#context
+    const { lookup, outbox, reports, runner } = this.#parts
     const { id, runId, expiresAt, remainingMs } = lease
     // The newer lease of a run fences the older one.
     for (const { fields } of lookup.all())
@@ -189,14 +183,14 @@ export class Executions {
 
   /** Answers a repeated dispatch. If the execution is not on disk yet, the pending commit sends the answer. */
   repeatAcceptance(leaseId: string): void {
-    const { system, hostSender } = this.#ports
+    const { system, hostSender } = this.#context
     if (system.peekDurable(EXECUTION, leaseId) !== undefined)
       hostSender.send({ type: 'dispatch-accepted', leaseId })
   }
 
   /** @param since when this worker sent the heartbeat or `register` that the host has answered */
   renew(leaseId: string, expiresAt: string, since: number, remainingMs: number): void {
-    const found = this.#ports.lookup.find(leaseId)
+    const found = this.#parts.lookup.find(leaseId)
     if (found === undefined || isLeaseLost(found.fields)) return
     const { state } = found
     const before = this.#terms.get(leaseId)?.until ?? Number.NEGATIVE_INFINITY
@@ -205,29 +199,29 @@ export class Executions {
     if (since >= (this.#unconfirmedSince.get(leaseId) ?? Number.POSITIVE_INFINITY)) this.#start(leaseId)
     // After its end an execution does not expire: only its report is left, and there is nothing to stop.
     const hasEnded = state === 'recovering' || state === 'finished'
-    if (!hasEnded && until > before) this.#ports.timers.at(timerKey(leaseId), 'expiry', until)
+    if (!hasEnded && until > before) this.#context.timers.at(timerKey(leaseId), 'expiry', until)
   }
 
   /** Nothing happens for a lease that this worker does not have. */
   loseLease(leaseId: string, reason: string, how: StopRequest['how'] = 'kill'): void {
     this.#givenUpClaims.delete(leaseId)
-    this.#ports.lookup.send(leaseId, { type: 'lease lost', how, reason })
+    this.#parts.lookup.send(leaseId, { type: 'lease lost', how, reason })
   }
 
   /** Ends a lease by the worker's own decision; the host still counts it as held by this worker. */
   #giveUp(leaseId: string, reason: string): void {
-    const { lookup } = this.#ports
+    const { lookup } = this.#parts
     const fields = lookup.fieldsOf(leaseId)
     if (fields !== undefined && !isLeaseLost(fields)) this.#givenUpClaims.add(leaseId)
     lookup.send(leaseId, { type: 'lease lost', how: 'kill', reason })
   }
 
   cancel(leaseId: string, reason: string): void {
-    this.#ports.lookup.send(leaseId, { type: 'cancel requested', reason })
+    this.#parts.lookup.send(leaseId, { type: 'cancel requested', reason })
   }
 
   acknowledgeCompletion(leaseId: string): void {
-    this.#ports.lookup.send(leaseId, { type: 'completion acknowledged' })
+    this.#parts.lookup.send(leaseId, { type: 'completion acknowledged' })
   }
 
   /**
@@ -235,7 +229,7 @@ export class Executions {
    * acknowledged, and then the acknowledged number belonged to another frame.
    */
   repeatCompletion(leaseId: string): void {
-    const { lookup, reports } = this.#ports
+    const { lookup, reports } = this.#parts
     if (lookup.stateOf(leaseId) === 'finished') reports.complete(leaseId)
   }
 
@@ -244,7 +238,7 @@ export class Executions {
   }
 
   onTimer(key: string, name: string): void {
-    const { lookup, runner } = this.#ports
+    const { lookup, runner } = this.#parts
     const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
     else if (name === 'publish')
@@ -265,7 +259,7 @@ export class Executions {
 
   /** Ends and unclaims all leases. `all`: finished ones, too, because the host will not accept their completion. */
   abandonAll(how: StopRequest['how'], reason: string, all: boolean): void {
-    for (const { fields, state } of this.#ports.lookup.all())
+    for (const { fields, state } of this.#parts.lookup.all())
       if (all || state !== 'finished') this.loseLease(fields.leaseId, reason, how)
   }
 
@@ -274,7 +268,8 @@ export class Executions {
    * reported in any case: its work is published later, and its agent does not begin again.
    */
   handBackAll(reason: string): void {
-    const { lookup, timers } = this.#ports
+    const { timers } = this.#context
+    const { lookup } = this.#parts
     for (const { fields, state } of lookup.all()) {
       if (state === 'finished') continue
       if (state === 'finishing') timers.in(timerKey(fields.leaseId), 'publish', LAST_PUBLISH_MS_MAX)
@@ -284,7 +279,7 @@ export class Executions {
 
   /** Gives back the runs whose agents have not begun; the others continue. */
   handBackUnbegun(reason: string): void {
-    for (const { fields, state } of this.#ports.lookup.all())
+    for (const { fields, state } of this.#parts.lookup.all())
       if (state === 'accepted' || state === 'preparing') this.#handBack(fields.leaseId, reason)
   }
 
@@ -293,7 +288,8 @@ export class Executions {
    * whose work is finished, is reported instead. A host of the first form takes no report for a run that was given back.
    */
   #handBack(leaseId: string, reason: string): void {
-    const { lookup, hostSender } = this.#ports
+    const { hostSender } = this.#context
+    const { lookup } = this.#parts
     const { begun = true, progress = {} } = lookup.fieldsOf(leaseId) ?? {}
     const isDone = progress.prUrl !== undefined || progress.sandbox?.unpublished === true
     if ((begun || hostSender.isFirstForm) && !isDone) this.#giveUp(leaseId, reason)
@@ -305,12 +301,12 @@ export class Executions {
    * processes may outlive the daemon, so the host waits for the end of the lease before it queues the run again.
    */
   releaseEndedClaims(): void {
-    this.#givenUpClaims.keepOnly((leaseId) => this.#ports.runner.occupiedRuns.has(leaseId))
+    this.#givenUpClaims.keepOnly((leaseId) => this.#parts.runner.occupiedRuns.has(leaseId))
   }
 
   /** Kills all executions at once; their progress is written to disk. */
   killAll(reason: string): void {
-    const { lookup, runner } = this.#ports
+    const { lookup, runner } = this.#parts
     for (const { fields } of lookup.all()) lookup.send(fields.leaseId, { type: 'stop requested', reason })
     // After a disk failure actors receive no events.
     runner.killAll(reason)
@@ -319,7 +315,8 @@ export class Executions {
   // ---- state changes -----------------------------------------------------------------------------------------
 
   onStateChange({ key, before, after, over, restored }: StateChange): void {
-    const { outbox, timers, unstoredEnds } = this.#ports
+    const { timers } = this.#context
+    const { outbox, unstoredEnds } = this.#parts
     const { stop, runId } = after.context as ExecutionContext
     const isEnd = after.value === 'finished' || over
     if (!restored && isEnd && before?.value !== 'finished') unstoredEnds.add(key, runId)
@@ -329,12 +326,13 @@ export class Executions {
     if (!restored && stop !== null && stop !== stoppedBefore) this.#stop(key, stop)
     if (after.value === 'finished') timers.cancelAll(timerKey(key))
     if (over) this.#cleanUp(after.context as ExecutionContext)
-    this.#ports.onChange()
+    this.#context.publish({ view: 'executions' })
   }
 
   /** Stops before the commit, because a full disk must not keep a fenced run alive. */
   #stop(leaseId: string, { as, how, reason }: NonNullable<ExecutionContext['stop']>): void {
-    const { lookup, outbox, timers, runner } = this.#ports
+    const { timers } = this.#context
+    const { lookup, outbox, runner } = this.#parts
     if (as === 'nothing') outbox.stopSending(leaseId)
     // An interrupted agent may go on for a while, but not beyond the end of its lease.
     if (how === 'kill' && as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
@@ -346,7 +344,8 @@ export class Executions {
 
   /** Ends an execution for good. Costs that the host has not acknowledged are settled, however the execution ended. */
   #cleanUp({ leaseId, costs }: ExecutionContext): void {
-    const { outbox, reports, settlements, timers, runner } = this.#ports
+    const { timers } = this.#context
+    const { outbox, reports, settlements, runner } = this.#parts
     if (costs.length > 0) settlements.add(leaseId, costs, outbox.unacknowledgedUsage(leaseId))
     runner.forgetJob(leaseId)
     runner.stop(leaseId, { how: 'kill', reason: 'the lease is over' })
@@ -365,7 +364,8 @@ export class Executions {
   }
 
   #sendAcceptance(leaseId: string): void {
-    const { hostSender, lookup, timers } = this.#ports
+    const { hostSender, timers } = this.#context
+    const { lookup } = this.#parts
     const dispatch = this.#unanswered.get(leaseId)
     this.#unanswered.delete(leaseId)
     if (lookup.stateOf(leaseId) !== 'accepted') return
@@ -377,7 +377,8 @@ export class Executions {
   }
 
   #start(leaseId: string): void {
-    const { timers, runner } = this.#ports
+    const { timers } = this.#context
+    const { runner } = this.#parts
     this.#unconfirmedSince.delete(leaseId)
     timers.in(timerKey(leaseId), 'older', OLDER_GONE_MS_MAX)
     runner.enqueue(leaseId)

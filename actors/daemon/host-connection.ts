@@ -6,14 +6,8 @@
  * connection itself go to the frame router.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type {
-  ConnectionListener,
-  Dialer,
-  DialledConnection,
-  WorkerIdentity,
-} from '../../core/daemon/ports.ts'
+import type { ConnectionListener, DialledConnection } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
-import type { Log, RandomSource } from '../../core/ports.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   type HostFrame,
@@ -32,30 +26,11 @@ import {
 } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
+import type { ModuleViews } from '../runtime/module.ts'
+import { HOST_CONNECTION } from './daemon.names.ts'
 import type { DaemonContext, DaemonEnd } from './daemon-context.ts'
-import type { HostClock } from './host-clock.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
-import type { HostFrameRouter } from './host-frame-router.ts'
 import type { HostSession } from './host-sender.ts'
-
-export interface HostConnectionPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
-  readonly random: RandomSource
-  readonly log: Log
-  readonly dialer: Dialer
-  readonly identity: WorkerIdentity
-  readonly hostClock: HostClock
-  readonly name: string
-  readonly capabilities: () => WorkerCapabilities
-  readonly sendConnectionEvent: (event: HostConnectionEvent) => void
-  readonly claims: () => RunLease[]
-  /** How many terminal views are open. */
-  readonly viewCount: () => number
-  /** The worker has registered, and has to send or ask again what an earlier connection had exchanged. */
-  readonly onUp: () => void
-  readonly onDown: () => void
-  /** Receives every frame that does not concern the connection itself. */
-  readonly hostFrameRouter: HostFrameRouter
-}
 
 /** The log message after each registration. */
 export const REGISTERED_MESSAGE = 'registered with the host'
@@ -85,8 +60,14 @@ const LOSS_OF = {
 
 const WITHDRAWALS: readonly HostFrame['type'][] = ['lease-lost', 'cancel', 'revoked', 'sandbox-release']
 
+type ConnectionModules = Pick<
+  ModuleViews,
+  'executions' | 'resumedSandboxes' | 'agentProbe' | 'hostFrameRouter'
+>
+
 export class HostConnection {
-  readonly #ports: HostConnectionPorts
+  readonly #context: DaemonContext
+  readonly #modules: ConnectionModules
   #hasEverRegistered = false
   /** The next connection registers in the first form of the protocol. */
   #isNextFirstForm = false
@@ -100,12 +81,13 @@ export class HostConnection {
   /** The last heartbeat, until the host answers it. */
   #lastBeat: { readonly sentAt: number; readonly onAnswered: () => void } | undefined
 
-  constructor(ports: HostConnectionPorts) {
-    this.#ports = ports
+  constructor(context: DaemonContext, modules: ConnectionModules) {
+    this.#context = context
+    this.#modules = modules
   }
 
   runEffect(effect: HostConnectionEffect): void {
-    const { timers, random, hostSender } = this.#ports
+    const { timers, random, hostSender } = this.#context
     switch (effect.type) {
       case 'connection.dial':
         this.#dial()
@@ -133,10 +115,23 @@ export class HostConnection {
     }
   }
 
+  #capabilities(): WorkerCapabilities {
+    const { capabilities } = this.#modules.agentProbe
+    return this.#context.isServing() ? capabilities : { ...capabilities, ending: true }
+  }
+
+  #claims(): RunLease[] {
+    return this.#modules.executions.executions.claims()
+  }
+
+  #sendEvent(event: HostConnectionEvent): void {
+    this.#context.system.send(HOST_CONNECTION, HOST_CONNECTION, event)
+  }
+
   /** The daemon has ended, perhaps without the end of a commit that it waited for: nothing more may be sent. */
   stop(): void {
     this.#closeSilentTransport()
-    this.#ports.hostSender.releaseSession()?.transport?.close()
+    this.#context.hostSender.releaseSession()?.transport?.close()
   }
 
   /** Sends a heartbeat with the leases that this worker claims now. */
@@ -146,7 +141,7 @@ export class HostConnection {
 
   /** The capabilities have changed. A connection that is not registered yet reports them when the host answers. */
   onCapabilitiesChanged(): void {
-    this.#sendHeartbeatWith({ capabilities: this.#ports.capabilities() })
+    this.#sendHeartbeatWith({ capabilities: this.#capabilities() })
   }
 
   /**
@@ -154,24 +149,24 @@ export class HostConnection {
    * may be on its way, and the host would keep an unanswered one for this worker until its lease is over.
    */
   sendLastHeartbeat(): Promise<void> {
-    const { hostSender, hostFrameRouter, capabilities, timers } = this.#ports
-    hostFrameRouter.refuseOffers()
+    const { hostSender, timers } = this.#context
+    this.#modules.hostFrameRouter.refuseOffers()
     if (!hostSender.isUp) return Promise.resolve()
     return new Promise((resolve) => {
-      const sentAt = this.#sendHeartbeatWith({ capabilities: capabilities() })
+      const sentAt = this.#sendHeartbeatWith({ capabilities: this.#capabilities() })
       this.#lastBeat = { sentAt, onAnswered: resolve }
       timers.in(HOST_CONNECTION_TIMER, 'last beat', LAST_ANSWER_MS_MAX)
     })
   }
 
   #sendHeartbeatWith(more: Pick<WorkerFrameOf<'heartbeat'>, 'capabilities'>): number {
-    const { hostSender, hostClock, claims, viewCount, timers } = this.#ports
+    const { hostSender, hostClock, timers } = this.#context
     const sentAt = Math.floor(timers.now())
     if (hostSender.isUp)
       hostSender.send({
         type: 'heartbeat',
-        leases: claims(),
-        attachSessions: viewCount(),
+        leases: this.#claims(),
+        attachSessions: this.#modules.resumedSandboxes.viewCount,
         sentAt,
         clock: hostClock.ownTime(),
         ...more,
@@ -180,8 +175,7 @@ export class HostConnection {
   }
 
   onTimer(name: string): void {
-    const { sendConnectionEvent } = this.#ports
-    if (name === 'wait') sendConnectionEvent({ type: 'wait over' })
+    if (name === 'wait') this.#sendEvent({ type: 'wait over' })
     else if (name === 'beat') this.#heartbeatAndRepeat()
     else if (name === 'silence') this.#checkSilence()
     else if (name === 'last beat') this.#lastBeat?.onAnswered()
@@ -191,10 +185,10 @@ export class HostConnection {
   // ---- opening -----------------------------------------------------------------------------------------------------
 
   #dial(): void {
-    const { dialer, hostSender, sendConnectionEvent, timers } = this.#ports
+    const { dialer, hostSender, timers } = this.#context
     const auth = this.#chooseAuth()
     if (auth === undefined) {
-      sendConnectionEvent({ type: 'refused for good', end: NOT_PAIRED })
+      this.#sendEvent({ type: 'refused for good', end: NOT_PAIRED })
       return
     }
     this.#closeSilentTransport()
@@ -214,7 +208,7 @@ export class HostConnection {
     hostSender.openSession(session)
     const isCurrent = () => hostSender.session === session
     const listener: ConnectionListener = {
-      onOpen: () => isCurrent() && sendConnectionEvent({ type: 'opened' }),
+      onOpen: () => isCurrent() && this.#sendEvent({ type: 'opened' }),
       onText: (text) => (isCurrent() ? this.#onText(session, text) : this.#onLateText(session, text)),
       onClose: (reason) => isCurrent() && this.#onLost(reason),
     }
@@ -225,7 +219,7 @@ export class HostConnection {
 
   /** Prefers a pairing token, because its presence means that a person has just put it there; a join key is last. */
   #chooseAuth(): WorkerAuth | undefined {
-    const { identity } = this.#ports
+    const { identity } = this.#context
     const token = identity.pairingToken()
     if (token !== undefined) return { kind: 'pairing', token }
     const credential = identity.credential()
@@ -236,11 +230,11 @@ export class HostConnection {
   }
 
   #register(): void {
-    const { hostSender, name, claims, timers } = this.#ports
+    const { hostSender, name, timers } = this.#context
     const { session } = hostSender
     if (session === undefined) return
     session.registerSentAt = timers.now()
-    const capabilities = this.#ports.capabilities()
+    const capabilities = this.#capabilities()
     this.#registeredCapabilities = capabilities
     hostSender.sendText(
       encodeFrame({
@@ -250,14 +244,14 @@ export class HostConnection {
         auth: session.auth,
         name,
         capabilities,
-        activeLeases: claims().slice(0, REGISTER_CLAIMS_MAX),
+        activeLeases: this.#claims().slice(0, REGISTER_CLAIMS_MAX),
       }),
     )
   }
 
   #onRegistered(session: HostSession, frame: HostFrameOf<'registered'>): void {
     if (session.isRegistered) return
-    const { hostSender, hostClock, log, timers, sendConnectionEvent } = this.#ports
+    const { hostSender, hostClock, log, timers } = this.#context
     hostSender.registerSession(session, frame)
     hostClock.onRegistered()
     session.heartbeatMs = Math.min(HEARTBEAT_MS_MAX, Math.max(HEARTBEAT_MS_MIN, frame.heartbeatIntervalMs))
@@ -268,10 +262,10 @@ export class HostConnection {
     if (frame.credential !== undefined) void this.#storeCredential(frame, frame.credential)
     else void this.#storeInstallation(frame.installation)
     log.info({ worker: frame.workerId, name: frame.name, host: frame.hostVersion }, REGISTERED_MESSAGE)
-    sendConnectionEvent({ type: 'registered' })
-    this.#ports.onUp()
+    this.#sendEvent({ type: 'registered' })
+    this.#context.publish({ view: 'host connection', key: 'up' })
     // They may have changed while the host answered.
-    if (this.#ports.capabilities() !== this.#registeredCapabilities) this.onCapabilitiesChanged()
+    if (this.#capabilities() !== this.#registeredCapabilities) this.onCapabilitiesChanged()
   }
 
   /** Without a stored credential the worker could not register after its next start, so end now and name the cause. */
@@ -279,19 +273,19 @@ export class HostConnection {
     { workerId, installation }: HostFrameOf<'registered'>,
     secret: string,
   ): Promise<void> {
-    const { identity, sendConnectionEvent } = this.#ports
+    const { identity } = this.#context
     const named = installation === undefined ? {} : { installation }
     try {
       await identity.saveCredential({ workerId, secret, ...named })
     } catch (error) {
       const detail = `the credential could not be written to disk (${messageOf(error)}); pair this machine again`
-      sendConnectionEvent({ type: 'refused for good', end: { is: 'broken', detail } })
+      this.#sendEvent({ type: 'refused for good', end: { is: 'broken', detail } })
     }
   }
 
   /** The host has accepted the credential, so its installation is the worker's own. */
   async #storeInstallation(installation: string | undefined): Promise<void> {
-    const { identity, log } = this.#ports
+    const { identity, log } = this.#context
     const credential = identity.credential()
     if (installation === undefined || credential === undefined) return
     if (credential.installation === installation) return
@@ -308,7 +302,7 @@ export class HostConnection {
   // ---- receiving -----------------------------------------------------------------------------------------------------
 
   #onText(session: HostSession, text: string): void {
-    const now = this.#ports.timers.now()
+    const now = this.#context.timers.now()
     // A process that was suspended reads buffered text before its timers fire. By then the host counts as silent.
     if (now - session.receivedAt > WORKER_HOST_SILENCE_MS) {
       this.#giveUpSilent()
@@ -317,7 +311,7 @@ export class HostConnection {
     }
     session.receivedAt = now
     const read = readHostFrame(text)
-    if (!read.ok) this.#ports.hostFrameRouter.handleUnknown(text, read)
+    if (!read.ok) this.#modules.hostFrameRouter.handleUnknown(text, read)
     else if (read.value.type === 'registered') this.#onRegistered(session, read.value)
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
     else if (session.isRegistered) this.#onFrame(read.value)
@@ -337,7 +331,7 @@ export class HostConnection {
 
   #onFrame(frame: HostFrame): void {
     if (frame.type === 'revoked') void this.#onRevoked(frame.reason)
-    else this.#ports.hostFrameRouter.route(frame)
+    else this.#modules.hostFrameRouter.route(frame)
     if (frame.type === 'heartbeat-ack' && frame.echo === this.#lastBeat?.sentAt) this.#lastBeat.onAnswered()
   }
 
@@ -349,7 +343,7 @@ export class HostConnection {
 
   async #onRejected(session: HostSession, frame: HostFrameOf<'rejected'>): Promise<void> {
     const { code, reason, installation } = frame
-    const { identity, log, sendConnectionEvent, timers } = this.#ports
+    const { identity, log, timers } = this.#context
     const withToken = session.auth.kind === 'pairing'
     const verdict = judgeRejection(code, reason, {
       withToken,
@@ -376,29 +370,29 @@ export class HostConnection {
     else if (code === 'unauthorized' && !withToken)
       await this.#deleteIdentity('the credential', () => identity.deleteCredential())
     const explanation = `the host rejected this worker (${code}): ${reason}`
-    if (verdict.is === 'end') sendConnectionEvent({ type: 'refused for good', end: verdict.end })
-    else sendConnectionEvent({ type: LOSS_OF[verdict.is], reason: explanation })
+    if (verdict.is === 'end') this.#sendEvent({ type: 'refused for good', end: verdict.end })
+    else this.#sendEvent({ type: LOSS_OF[verdict.is], reason: explanation })
   }
 
   #registerInFirstForm(reason: string): void {
-    const { log, sendConnectionEvent } = this.#ports
+    const { log } = this.#context
     log.info({ reason }, 'the host seems to be of an earlier version; registering without later keys')
     this.#isNextFirstForm = true
-    sendConnectionEvent({ type: 'form refused' })
+    this.#sendEvent({ type: 'form refused' })
   }
 
   #warnOfForeignHost(detail: string): void {
     if (this.#lastForeignHost === detail) return
     this.#lastForeignHost = detail
-    this.#ports.log.error({}, detail)
+    this.#context.log.error({}, detail)
   }
 
   async #onRevoked(reason: string): Promise<void> {
-    const { identity, sendConnectionEvent } = this.#ports
+    const { identity } = this.#context
     this.#release()?.transport?.close()
     await this.#deleteIdentity('the credential', () => identity.deleteCredential())
     const end: DaemonEnd = { is: 'revoked', detail: `this worker's enrollment was revoked: ${reason}` }
-    sendConnectionEvent({ type: 'refused for good', end })
+    this.#sendEvent({ type: 'refused for good', end })
   }
 
   /** The host accepts this secret no more, so a failed deletion must not keep the worker from ending. */
@@ -406,27 +400,27 @@ export class HostConnection {
     try {
       await deleteIt()
     } catch (error) {
-      this.#ports.log.error({ reason: messageOf(error) }, `${what} could not be deleted; delete it by hand`)
+      this.#context.log.error({ reason: messageOf(error) }, `${what} could not be deleted; delete it by hand`)
     }
   }
 
   // ---- heartbeats, silence, the end -------------------------------------------------------------------------------------------
 
   #heartbeatAndRepeat(): void {
-    const { session } = this.#ports.hostSender
+    const { session } = this.#context.hostSender
     if (session === undefined || !session.isRegistered) return
     this.sendHeartbeat()
-    this.#ports.timers.in(HOST_CONNECTION_TIMER, 'beat', session.heartbeatMs)
+    this.#context.timers.in(HOST_CONNECTION_TIMER, 'beat', session.heartbeatMs)
   }
 
   #checkSilence(): void {
-    const until = (this.#ports.hostSender.session?.receivedAt ?? 0) + WORKER_HOST_SILENCE_MS
-    if (this.#ports.timers.now() > until) this.#giveUpSilent()
-    else this.#ports.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
+    const until = (this.#context.hostSender.session?.receivedAt ?? 0) + WORKER_HOST_SILENCE_MS
+    if (this.#context.timers.now() > until) this.#giveUpSilent()
+    else this.#context.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
   }
 
   #giveUp(reason: string): void {
-    const { timers, hostSender } = this.#ports
+    const { timers, hostSender } = this.#context
     this.#gaveUpAt = timers.now()
     const transport = hostSender.session?.transport
     this.#onLost(reason)
@@ -434,7 +428,7 @@ export class HostConnection {
   }
 
   #giveUpSilent(): void {
-    const { timers, hostSender } = this.#ports
+    const { timers, hostSender } = this.#context
     this.#gaveUpAt = timers.now()
     this.#silentTransport = hostSender.session?.transport
     this.#onLost(HOST_SILENT)
@@ -447,19 +441,19 @@ export class HostConnection {
   }
 
   #onLost(reason: string): void {
-    const { hostSender, timers, sendConnectionEvent } = this.#ports
+    const { hostSender, timers } = this.#context
     // The host may notice the loss later, and process the old connection's `register` after the new one's.
     if (hostSender.session?.isRegistered === false) this.#gaveUpAt = timers.now()
     this.#release()
-    sendConnectionEvent({ type: 'lost', reason })
+    this.#sendEvent({ type: 'lost', reason })
   }
 
   #release(): HostSession | undefined {
-    const { hostSender, timers, onDown } = this.#ports
+    const { hostSender, timers, publish } = this.#context
     const session = hostSender.releaseSession()
     timers.cancelAll(HOST_CONNECTION_TIMER)
     this.#lastBeat?.onAnswered()
-    if (session?.isRegistered === true) onDown()
+    if (session?.isRegistered === true) publish({ view: 'host connection', key: 'down' })
     return session
   }
 }

@@ -1,31 +1,10 @@
 /** Routes the frames of the host, once registered, to the parts of the daemon that handle them. */
-import type { Log, Meters } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { DaemonContext } from './daemon-context.ts'
 import type { DispatchAdmission } from './dispatch-admission.ts'
-import type { ExecutionRunner } from './execution-runner.ts'
-import type { Executions } from './executions.ts'
-import type { FrameOutbox } from './frame-outbox.ts'
-import type { HostClock } from './host-clock.ts'
-import type { ResumedSandboxes } from './resumed-sandboxes.ts'
-import type { Settlements } from './settlements.ts'
 import type { SharedActors } from './shared-actors.ts'
-
-export interface HostFrameRouterPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
-  readonly log: Log
-  readonly meters: Meters
-  readonly hostClock: HostClock
-  /** The ages of sandboxes are judged differently from now on. */
-  readonly onTimeChange: () => void
-  readonly outbox: FrameOutbox
-  readonly settlements: Settlements
-  readonly executions: Executions
-  readonly dispatchAdmission: DispatchAdmission
-  readonly runner: ExecutionRunner
-  readonly resumedSandboxes: ResumedSandboxes
-  readonly sharedActors: SharedActors
-}
 
 /** Why a text of the host was not read as a frame. */
 export interface UnreadFrame {
@@ -33,35 +12,50 @@ export interface UnreadFrame {
   readonly isUnknownType: boolean
 }
 
-export class HostFrameRouter {
-  readonly #ports: HostFrameRouterPorts
+type HostRouterModules = Pick<ModuleViews, 'frameOutbox' | 'settlements' | 'executions' | 'resumedSandboxes'>
 
-  constructor(ports: HostFrameRouterPorts) {
-    this.#ports = ports
+export class HostFrameRouter {
+  readonly #context: DaemonContext
+  readonly #modules: HostRouterModules
+  readonly #dispatchAdmission: DispatchAdmission
+  readonly #sharedActors: SharedActors
+
+  constructor(
+    context: DaemonContext,
+    modules: HostRouterModules,
+    dispatchAdmission: DispatchAdmission,
+    sharedActors: SharedActors,
+  ) {
+    this.#context = context
+    this.#modules = modules
+    this.#dispatchAdmission = dispatchAdmission
+    this.#sharedActors = sharedActors
   }
 
   /** The worker ends: refuses the dispatches that are not answered yet. */
   refuseOffers(): void {
-    this.#ports.dispatchAdmission.refusePending()
+    this.#dispatchAdmission.refusePending()
   }
 
   route(frame: HostFrame): void {
-    const { resumedSandboxes, executions, hostClock, hostSender, settlements, onTimeChange } = this.#ports
+    const { hostClock, hostSender } = this.#context
+    const { resumedSandboxes, settlements } = this.#modules
+    const { executions } = this.#modules.executions
     switch (frame.type) {
       case 'heartbeat-ack':
         hostSender.workerState = frame.state
         settlements.repeat()
-        if (hostClock.onHeartbeatAck(frame)) onTimeChange()
+        if (hostClock.onHeartbeatAck(frame)) this.#onTimeChange()
         return
       case 'worker-state':
         hostSender.workerState = frame.state
         return
       case 'dispatch':
-        void this.#ports.dispatchAdmission.answerOffer(frame)
+        void this.#dispatchAdmission.answerOffer(frame)
         return
       case 'lease-ack':
         this.#applyLeaseAck(frame)
-        if (hostClock.onLeaseAck(frame.leases)) onTimeChange()
+        if (hostClock.onLeaseAck(frame.leases)) this.#onTimeChange()
         return
       case 'run-complete-ack':
         executions.acknowledgeCompletion(frame.leaseId)
@@ -70,11 +64,11 @@ export class HostFrameRouter {
         settlements.acknowledge(frame.leaseId)
         return
       case 'lease-lost':
-        this.#ports.dispatchAdmission.withdraw(frame.leaseId)
+        this.#dispatchAdmission.withdraw(frame.leaseId)
         executions.loseLease(frame.leaseId, `the lease is lost: ${frame.reason}`)
         return
       case 'cancel':
-        this.#ports.dispatchAdmission.cancel(frame.leaseId, frame.reason)
+        this.#dispatchAdmission.cancel(frame.leaseId, frame.reason)
         executions.cancel(frame.leaseId, frame.reason)
         return
       case 'discard':
@@ -102,16 +96,22 @@ export class HostFrameRouter {
         resumedSandboxes.sendInputCount(frame.sessionId)
         return
       case 'watch-actors':
-        this.#ports.sharedActors.onWatch(frame.on)
+        this.#sharedActors.onWatch(frame.on)
         return
       default:
-        this.#ports.log.debug({ frame: frame.type }, 'ignored a frame that has no handler')
+        this.#context.log.debug({ frame: frame.type }, 'ignored a frame that has no handler')
     }
+  }
+
+  /** The ages of sandboxes are judged differently from now on. */
+  #onTimeChange(): void {
+    this.#context.publish({ view: 'host clock' })
   }
 
   /** Closes a resumed sandbox of the run before it is discarded. */
   #discard(runId: string): void {
-    const { resumedSandboxes, runner } = this.#ports
+    const { resumedSandboxes, executions } = this.#modules
+    const { runner } = executions
     resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')
   }
 
@@ -120,7 +120,7 @@ export class HostFrameRouter {
    * that cannot be read is rejected, so that its run does not wait. The text is not logged, because it may hold a secret.
    */
   handleUnknown(text: string, { error, isUnknownType }: UnreadFrame): void {
-    const { log, meters, dispatchAdmission } = this.#ports
+    const { log, meters } = this.#context
     if (isUnknownType) {
       meters.count('frames_total', { type: 'unknown' })
       log.debug({ chars: text.length }, 'ignored a frame of the host whose type this version does not know')
@@ -129,17 +129,18 @@ export class HostFrameRouter {
     const leaseId = readOfferedLeaseId(text)
     if (leaseId === undefined)
       log.warn({ chars: text.length }, 'ignored a frame of the host that does not match its schema')
-    else dispatchAdmission.reject(leaseId, `malformed: ${error}`)
+    else this.#dispatchAdmission.reject(leaseId, `malformed: ${error}`)
   }
 
   #applyLeaseAck({ leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const { executions, hostSender, outbox, timers } = this.#ports
+    const { hostSender, timers } = this.#context
+    const { executions } = this.#modules.executions
     const since = echo === undefined ? hostSender.registeredAt : Math.min(echo, timers.now())
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       executions.renew(leaseId, expiresAt, since, remainingMs)
       // An abandoned execution sends no frames any more.
       if (executions.leaseStanding(leaseId) !== 'held') continue
-      outbox.applyAcknowledgement(leaseId, seq)
+      this.#modules.frameOutbox.applyAcknowledgement(leaseId, seq)
       executions.repeatCompletion(leaseId)
     }
   }

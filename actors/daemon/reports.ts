@@ -5,7 +5,7 @@
  * Everything is checked before it is stored, because an unreadable snapshot would leave its run without a report.
  */
 import { failedOutcome } from '../../core/daemon/outcome.ts'
-import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
+import type { ExecutionReport, Progress, RecoveredOutputs } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
 import { executionLogBytes, LogLimiter, logBudget, splitLogEvent } from '../../core/run/log-budget.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
@@ -15,15 +15,10 @@ import { fitFrame } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type Job, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
-import { isLeaseLost } from './execution.machine.ts'
+import type { DaemonContext } from './daemon-context.ts'
+import { type ExecutionContext, isLeaseLost } from './execution.machine.ts'
 import type { ExecutionLookup } from './execution-lookup.ts'
 import type { FrameOutbox } from './frame-outbox.ts'
-
-export interface ReportsPorts {
-  readonly log: Log
-  readonly lookup: ExecutionLookup
-  readonly outbox: FrameOutbox
-}
 
 /** How many costs are stored when they are reported one by one. */
 const RECORDED_COSTS_MAX = 64
@@ -42,11 +37,15 @@ interface LeaseReports {
 }
 
 export class Reports {
-  readonly #ports: ReportsPorts
+  readonly #log: Log
+  readonly #lookup: ExecutionLookup
+  readonly #outbox: FrameOutbox
   readonly #byLease = new Map<string, LeaseReports>()
 
-  constructor(ports: ReportsPorts) {
-    this.#ports = ports
+  constructor(log: Log, lookup: ExecutionLookup, outbox: FrameOutbox) {
+    this.#log = log
+    this.#lookup = lookup
+    this.#outbox = outbox
   }
 
   open(leaseId: string, { repo, limits }: Job): void {
@@ -62,9 +61,9 @@ export class Reports {
   /** Sends the held-back end of a log. Called before the outcome becomes durable, so that both do in one commit. */
   endLog(leaseId: string, at: string): void {
     const reports = this.#byLease.get(leaseId)
-    if (reports === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
+    if (reports === undefined || this.#lookup.stateOf(leaseId) === 'abandoned') return
     for (const event of reports.logLimiter.end(at))
-      this.#ports.outbox.addReport(leaseId, { is: 'event', event }, reports.remote)
+      this.#outbox.addReport(leaseId, { is: 'event', event }, reports.remote)
   }
 
   /** Later reports of this lease are ignored. */
@@ -78,17 +77,14 @@ export class Reports {
       this.#addReport(leaseId, report)
     } catch (error) {
       const reason = messageOf(error)
-      this.#ports.log.error(
-        { lease: leaseId, is: report.is, reason },
-        'could not process a report of an execution',
-      )
+      this.#log.error({ lease: leaseId, is: report.is, reason }, 'could not process a report of an execution')
     }
   }
 
   #addReport(leaseId: string, report: ExecutionReport): void {
     const reports = this.#byLease.get(leaseId)
     if (reports === undefined) return
-    const fields = this.#ports.lookup.fieldsOf(leaseId)
+    const fields = this.#lookup.fieldsOf(leaseId)
     // Only the usage and the costs of an execution without a lease count.
     const isOwed = report.is === 'usage' || (fields !== undefined && !isLeaseLost(fields))
     if (isOwed && !this.#send(leaseId, report, reports)) return
@@ -105,7 +101,7 @@ export class Reports {
 
   /** Returns false when the outbox did not accept the report. Events that the log's budget holds back count as sent. */
   #send(leaseId: string, report: ExecutionReport, { logLimiter, remote }: LeaseReports): boolean {
-    const { outbox } = this.#ports
+    const outbox = this.#outbox
     if (report.is !== 'event') return outbox.addReport(leaseId, report, remote)
     const events = splitLogEvent(report.event).flatMap((event) => logLimiter.add(event))
     return events.every((event) => outbox.addReport(leaseId, { is: 'event', event }, remote))
@@ -119,13 +115,13 @@ export class Reports {
   recordProgress(leaseId: string, progress: Progress): void {
     const checked = checkExecutionProgress(progress)
     if (!checked.ok) {
-      this.#ports.log.error(
+      this.#log.error(
         { lease: leaseId, problem: checked.error },
         'ignored progress that does not match its schema',
       )
       return
     }
-    this.#ports.lookup.send(leaseId, { type: 'progressed', progress: checked.value })
+    this.#lookup.send(leaseId, { type: 'progressed', progress: checked.value })
     const sent = this.#byLease.get(leaseId)?.sentFields
     const { sandbox, agentSessionId, prUrl, prState } = checked.value
     const changes = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
@@ -138,20 +134,20 @@ export class Reports {
 
   /** Adds the completion to the outbox, once per lease. */
   complete(leaseId: string): void {
-    const { lookup, outbox } = this.#ports
+    const [lookup, outbox] = [this.#lookup, this.#outbox]
     const outcome = lookup.fieldsOf(leaseId)?.outcome
     if (outcome === undefined || outcome === null || outbox.hasCompletion(leaseId)) return
     if (!outbox.addCompletion(leaseId, outcome)) outbox.addCompletion(leaseId, fitOutcome(outcome))
   }
 
   #addCost(leaseId: string, entry: CostEntry): void {
-    const costs = this.#ports.lookup.fieldsOf(leaseId)?.costs ?? []
+    const costs = this.#lookup.fieldsOf(leaseId)?.costs ?? []
     if (costs.length < RECORDED_COSTS_MAX) this.#setCosts(leaseId, [...costs, entry])
   }
 
   #setCosts(leaseId: string, costs: readonly CostEntry[]): void {
     const outcome = fitOutcome({ status: 'failed', costs: costs.slice(0, RUN_COSTS_MAX) })
-    this.#ports.lookup.send(leaseId, { type: 'costs reported', costs: outcome.costs })
+    this.#lookup.send(leaseId, { type: 'costs reported', costs: outcome.costs })
   }
 }
 
@@ -161,4 +157,41 @@ export function fitOutcome(outcome: RunOutcome): RunOutcome {
   return checkWorkerFrame(frame).ok
     ? frame.outcome
     : failedOutcome('internal error: the outcome does not match its schema')
+}
+
+// ---- recovery ----------------------------------------------------------------------------------------------------
+
+/** Reports what an execution has left behind whose daemon died: its sandbox, its usage and its costs. */
+export async function recoverOutputs(
+  fields: ExecutionContext,
+  context: DaemonContext,
+  { lookup, outbox }: { readonly lookup: ExecutionLookup; readonly outbox: FrameOutbox },
+): Promise<void> {
+  const { leaseId } = fields
+  const { sandbox, costs = [], usage = [] } = await readOutputs(fields, context)
+  for (const snapshot of usage) outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
+  // Costs that were reported before the daemon died are in the stored execution already.
+  if (fields.costs.length === 0 && costs.length > 0) {
+    const event = { type: 'cost', at: new Date(context.clock.now()).toISOString() } as const
+    for (const entry of costs) outbox.addReport(leaseId, { is: 'event', event: { ...event, entry } }, '')
+    lookup.send(leaseId, { type: 'costs reported', costs: [...costs] })
+  }
+  lookup.send(leaseId, { type: 'recovered', sandbox })
+}
+
+async function readOutputs(
+  fields: ExecutionContext,
+  { executor, log }: DaemonContext,
+): Promise<RecoveredOutputs> {
+  const { leaseId, runId, progress, retentionHours } = fields
+  const ended = { leaseId, runId, isLeaseLost: isLeaseLost(fields) }
+  try {
+    const recovered = await executor.recover(ended, progress, retentionHours)
+    const { sandbox } = recovered
+    if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return recovered
+  } catch (error) {
+    const reason = messageOf(error)
+    log.error({ run: runId, reason }, 'could not recover the outputs of a run')
+  }
+  return {}
 }

@@ -442,9 +442,9 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'the costs of an execution that dies with its daemon are forgotten',
-    file: 'actors/daemon/execution-runner.ts',
-    find: 'if (fields.costs.length === 0 && costs.length > 0) reportCosts(leaseId, costs, ports)',
-    replace: '',
+    file: 'actors/daemon/reports.ts',
+    find: 'if (fields.costs.length === 0 && costs.length > 0) {',
+    replace: 'if (fields.costs.length < 0) {',
   },
   {
     name: 'costs that the host did not acknowledge are not repeated',
@@ -480,7 +480,7 @@ const executions: readonly Mutant[] = [
   {
     name: 'a lease has no end on the worker',
     file: EXECUTIONS,
-    find: "this.#ports.timers.at(timerKey(leaseId), 'expiry', until)",
+    find: "this.#context.timers.at(timerKey(leaseId), 'expiry', until)",
     replace: 'return',
   },
   {
@@ -497,7 +497,7 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'a publishing execution is not stopped',
-    file: 'actors/daemon/execution-handle.ts',
+    file: 'actors/daemon/execution-runner.ts',
     find: 'if (this.#isGone || stopOrder === undefined) return',
     replace: 'if (this.#isGone || this.#isEnding || stopOrder === undefined) return',
   },
@@ -528,9 +528,9 @@ const executions: readonly Mutant[] = [
   {
     name: 'finished leases are not claimed',
     file: EXECUTIONS,
-    find: 'const claimed = this.#ports.lookup.all().filter(({ fields }) => isClaimed(fields))',
+    find: 'const claimed = this.#parts.lookup.all().filter(({ fields }) => isClaimed(fields))',
     replace:
-      "const claimed = this.#ports.lookup.all().filter(({ fields, state }) => state !== 'finished' && isClaimed(fields))",
+      "const claimed = this.#parts.lookup.all().filter(({ fields, state }) => state !== 'finished' && isClaimed(fields))",
   },
   {
     name: 'abandoned leases are not claimed while their processes exit',
@@ -553,14 +553,14 @@ const executions: readonly Mutant[] = [
   {
     name: 'the last heartbeat releases leases whose processes still run',
     file: EXECUTIONS,
-    find: 'this.#givenUpClaims.keepOnly((leaseId) => this.#ports.runner.occupiedRuns.has(leaseId))',
+    find: 'this.#givenUpClaims.keepOnly((leaseId) => this.#parts.runner.occupiedRuns.has(leaseId))',
     replace: 'this.#givenUpClaims.keepOnly(() => false)',
   },
   {
     name: 'a sandbox is discarded during an execution',
     file: EXECUTION_RUNNER,
-    find: 'if (isUnfinished || this.isOccupied(runId) || this.#ports.unstoredEnds.has(runId)) continue',
-    replace: 'if (this.#ports.unstoredEnds.has(runId)) continue',
+    find: 'if (isUnfinished || this.isOccupied(runId) || this.#parts.unstoredEnds.has(runId)) continue',
+    replace: 'if (this.#parts.unstoredEnds.has(runId)) continue',
   },
   {
     name: 'a run starts beside its older execution',
@@ -662,7 +662,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a booted sandbox may be discarded to make room',
     file: 'actors/daemon/dispatch-admission.ts',
-    find: ' || resumedSandboxes.has(runId)) return true',
+    find: ' || this.#resumedSandboxes.has(runId)) return true',
     replace: ') return true',
   },
   {
@@ -698,9 +698,9 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'views are not counted',
-    file: 'actors/daemon/host-connection.module.ts',
-    find: 'viewCount: () => resumedSandboxes.viewCount,',
-    replace: 'viewCount: () => 0,',
+    file: 'actors/daemon/host-connection.ts',
+    find: 'attachSessions: this.#modules.resumedSandboxes.viewCount,',
+    replace: 'attachSessions: 0,',
   },
   {
     name: 'a session receives more credentials than it needs',
@@ -726,7 +726,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a session costs nothing',
     file: 'actors/workers/unleased-usage.ts',
-    find: 'await this.#ports.sessionCosts.addExport(workerId, key, entries)',
+    find: 'await this.#modules.terminals.sessionCosts.addExport(workerId, key, entries)',
     replace: 'void [workerId, entries]',
   },
 ]
@@ -795,9 +795,9 @@ const explanations: readonly Mutant[] = [
 const owners: readonly Mutant[] = [
   {
     name: 'a host that was taken over still sends',
-    file: 'actors/workers/module.ts',
-    find: "maySend: () => store.database.state().is !== 'broken'",
-    replace: 'maySend: () => clock.now() > 0',
+    file: 'actors/workers/worker-connections.ts',
+    find: "return this.#context.store.database.state().is !== 'broken'",
+    replace: 'return this.#context.clock.now() > 0',
     quick: true,
   },
 ]
@@ -1037,8 +1037,8 @@ const hostDamage: readonly Mutant[] = [
   {
     name: 'a worker with a damaged record is told that it is unknown',
     file: 'actors/workers/worker-registration.ts',
-    find: 'if (workers.get(workerId) === undefined && isUnsure) {',
-    replace: 'if (workers.get(workerId) !== undefined && isUnsure) {',
+    find: 'if (registry.get(workerId) === undefined && isUnsure) {',
+    replace: 'if (registry.get(workerId) !== undefined && isUnsure) {',
     withHostDamage: true,
   },
   {

@@ -1,6 +1,6 @@
 /** An execution that was stopped receives everything that a later request adds. */
 import { expect, test } from '@jest/globals'
-import { ExecutionHandle } from '../../../actors/daemon/execution-handle.ts'
+import { ExecutionHandle } from '../../../actors/daemon/execution-runner.ts'
 import type { Execution, StopRequest } from '../../../core/daemon/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
