@@ -18,32 +18,42 @@ import type { LeaseShares } from '../runs/lease-shares.ts'
 import { leaseShareOf, RUN, type RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
+import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { EndedLease, EndedLeases } from './ended-leases.ts'
 import type { LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
-
-export interface LeaseSettlementsPorts extends Pick<HostContext, 'clock' | 'instant' | 'log' | 'system'> {
-  readonly endedLeases: EndedLeases
-  readonly leaseShares: LeaseShares
-  readonly acknowledge: (workerId: string, leaseId: string) => void
-}
 
 /** Stands where only the lost record of a lease said which worker had it. */
 const UNKNOWN_WORKER = ''
 
 export class LeaseSettlements {
-  readonly #ports: LeaseSettlementsPorts
+  readonly #context: HostContext
+  readonly #connections: WorkerConnections
+  readonly #endedLeases: EndedLeases
+  readonly #leaseShares: LeaseShares
   /** Leases that their runs still have though their records are gone. */
   readonly #gone = new Set<string>()
 
-  constructor(ports: LeaseSettlementsPorts) {
-    this.#ports = ports
+  constructor(
+    context: HostContext,
+    connections: WorkerConnections,
+    endedLeases: EndedLeases,
+    leaseShares: LeaseShares,
+  ) {
+    this.#context = context
+    this.#connections = connections
+    this.#endedLeases = endedLeases
+    this.#leaseShares = leaseShares
+  }
+
+  acknowledge(workerId: string, leaseId: string): void {
+    this.#connections.sendToWorker(workerId, { type: 'lease-costs-ack', leaseId })
   }
 
   /** Whether the worker may still report costs and usage of this lease. */
   isOpen(worker: EnrolledWorker, leaseId: string): boolean {
     if (worker.leases.has(leaseId)) return true
-    const ended = this.#ports.endedLeases.find(leaseId)
+    const ended = this.#endedLeases.find(leaseId)
     return ended !== undefined && this.#isOwed(worker, leaseId, ended)
   }
 
@@ -59,13 +69,15 @@ export class LeaseSettlements {
     if (context === undefined || leaseId === null || !this.#gone.has(leaseId)) return
     if (!over && (after.context as RunContext).lease === leaseId) return
     this.#gone.delete(leaseId)
-    const { endedLeases, clock } = this.#ports
+    const endedLeases = this.#endedLeases
+    const { clock } = this.#context
     const lease = { id: leaseId, runId: key, workerId: UNKNOWN_WORKER, end: 'lost' } as const
     endedLeases.recordEnd(lease, clock.now(), leaseShareOf(context))
   }
 
   receive(worker: EnrolledWorker, { leaseId, costs }: WorkerFrameOf<'lease-costs'>): void {
-    const { instant, system, endedLeases, leaseShares } = this.#ports
+    const [endedLeases, leaseShares] = [this.#endedLeases, this.#leaseShares]
+    const { instant, system } = this.#context
     const denied: LeaseEvent = { type: 'worker denied lease', at: instant() }
     if (worker.leases.has(leaseId)) system.send(LEASE, leaseId, denied)
     // The worker repeats the report, and a lease that could not end now will have ended by then.
@@ -82,7 +94,7 @@ export class LeaseSettlements {
 
   /** The settled share of the lease, where it is lower than these costs. */
   #lowerShare({ id }: EnrolledWorker, leaseId: string, costs: readonly CostEntry[]): LeaseShare | undefined {
-    const { endedLeases, leaseShares } = this.#ports
+    const [endedLeases, leaseShares] = [this.#endedLeases, this.#leaseShares]
     const { workerId, runId, share } = endedLeases.find(leaseId) ?? {}
     if (workerId !== id || runId === undefined || share === undefined || !endedLeases.isStored(leaseId))
       return undefined
@@ -94,22 +106,23 @@ export class LeaseSettlements {
 
   /** Records that are not on disk yet get no answer: the acknowledgement follows the commit, or the next report. */
   #acknowledgeStored({ id }: EnrolledWorker, leaseId: string, ended: EndedLease | undefined): void {
-    const { acknowledge, endedLeases, log } = this.#ports
+    const endedLeases = this.#endedLeases
+    const { log } = this.#context
     if (!endedLeases.isStored(leaseId)) return
     if (ended === undefined || !mayBeOf(id, ended))
       log.warn({ worker: id, lease: leaseId }, 'ignored the costs of a lease that this worker never had')
-    acknowledge(id, leaseId)
+    this.acknowledge(id, leaseId)
   }
 
   /** The lease, its end or its run may be damaged or gone: its worker keeps the costs, which nobody else knows. */
   #isUnsure(leaseId: string): boolean {
-    const { system, endedLeases } = this.#ports
+    const { system } = this.#context
     const isDamaged = system.hasDamaged(LEASE) || system.hasDamaged(RUN)
-    return isDamaged || this.#gone.has(leaseId) || endedLeases.isUnreadable(leaseId)
+    return isDamaged || this.#gone.has(leaseId) || this.#endedLeases.isUnreadable(leaseId)
   }
 
   #isOwed({ id }: EnrolledWorker, leaseId: string, ended: EndedLease): boolean {
-    return mayBeOf(id, ended) && ended.how !== 'completed' && !this.#ports.endedLeases.isSettled(leaseId)
+    return mayBeOf(id, ended) && ended.how !== 'completed' && !this.#endedLeases.isSettled(leaseId)
   }
 }
 

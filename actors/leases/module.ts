@@ -38,15 +38,13 @@ export const endedLeasesModule = defineHostModule({
   name: 'endedLeases',
   create(context, { workers: { connections }, leaseShares, trustedClock }) {
     const { clock, store, requestCommit } = context
-    const acknowledge = (workerId: string, leaseId: string) =>
-      connections.sendToWorker(workerId, { type: 'lease-costs-ack', leaseId })
     const endedLeases = new EndedLeases(
       store.database.keyValues,
       requestCommit,
       trustedClock,
-      (leaseId, workerId) => acknowledge(workerId, leaseId),
+      (leaseId, workerId) => settlements.acknowledge(workerId, leaseId),
     )
-    const settlements = new LeaseSettlements({ ...context, endedLeases, leaseShares, acknowledge })
+    const settlements = new LeaseSettlements(context, connections, endedLeases, leaseShares)
     let cancelPrune = () => {}
     const prune = () => {
       endedLeases.prune()

@@ -1,5 +1,4 @@
 /** The artifact upload module copies the artifacts of completed runs to the bucket. */
-import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
@@ -12,22 +11,16 @@ import {
 } from '../../core/run/artifact-comment.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
-import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
+import { DurableTasks } from '../runtime/durable-tasks.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.machine.ts'
+import type { RunEventLog } from './run-event-log.ts'
+import type { RunPulls } from './run-pulls.ts'
 
 export const artifactUploadModule = defineHostModule({
   name: 'artifactUpload',
   create(context, { runRecords, runs, jobs }) {
-    const { store, instant } = context
-    const upload = new ArtifactUpload({
-      ...context,
-      keyValues: store.database.keyValues,
-      runs: store.database.runs,
-      artifacts: store.artifacts,
-      placeOf: (run, codeHost) => jobs.runPulls.confirmedAt(run, codeHost),
-      appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
-    })
+    const upload = new ArtifactUpload(context, runRecords.eventLog, jobs.runPulls)
     return {
       participants: [upload],
       onStateChange: {
@@ -45,20 +38,6 @@ export const artifactUploadModule = defineHostModule({
     }
   },
 })
-
-interface ArtifactUploadPorts
-  extends Omit<
-      DurableTaskPorts<ArtifactUploadTask>,
-      'prefix' | 'attempt' | 'attemptsMax' | 'unreachable' | 'onGivenUp'
-    >,
-    Pick<HostContext, 'config' | 'bucket' | 'pullRequestApi'> {
-  readonly runs: ControlDatabase['runs']
-  readonly artifacts: Artifacts
-  /** Returns where the run's confirmed pull request is; refused while there is none. */
-  readonly placeOf: (run: Run, codeHost: PullRequestApi) => Result<PullReference>
-  /** Appends a sentence to the run's log. */
-  readonly appendToRunLog: (runId: string, text: string) => void
-}
 
 interface ArtifactUploadTask {
   readonly finishedAt: string
@@ -78,38 +57,47 @@ const UNCONFIRMED = no('unavailable', 'the code host has not confirmed its pull 
  * is reported in the run's log and holds up nothing else.
  */
 class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
-  readonly #ports: ArtifactUploadPorts
+  readonly #context: HostContext
+  readonly #eventLog: RunEventLog
+  readonly #runPulls: RunPulls
 
-  constructor(ports: ArtifactUploadPorts) {
+  constructor(context: HostContext, eventLog: RunEventLog, runPulls: RunPulls) {
     super({
-      ...ports,
+      ...context,
+      keyValues: context.store.database.keyValues,
       prefix: 'evidence/',
       attemptsMax: ATTEMPTS_MAX,
       unreachableKinds: UNREACHABLE_KINDS,
       attempt: (runId, task) => this.#uploadArtifacts(runId, task),
       onGivenUp: (runId, _, reason) =>
-        ports.appendToRunLog(runId, `its artifacts are not in the bucket: ${reason}`),
+        this.#appendToRunLog(runId, `its artifacts are not in the bucket: ${reason}`),
     })
-    this.#ports = ports
+    this.#context = context
+    this.#eventLog = eventLog
+    this.#runPulls = runPulls
+  }
+
+  #appendToRunLog(runId: string, text: string): void {
+    this.#eventLog.appendText(runId, this.#context.instant(), text)
   }
 
   /** Adds a task when the ended run has artifacts and a pull request, and a bucket is configured. */
   onRunEnded(run: Run): void {
     const { prUrl, result, finishedAt, status } = run
     if (status !== 'completed' || prUrl === undefined || finishedAt === undefined) return
-    if ((result?.artifacts.length ?? 0) === 0 || !isUploadConfigured(this.#ports.config().storage)) return
+    if ((result?.artifacts.length ?? 0) === 0 || !isUploadConfigured(this.#context.config().storage)) return
     this.add(run.id, { finishedAt })
   }
 
   async #uploadArtifacts(runId: string, { finishedAt }: ArtifactUploadTask): Promise<Result<void>> {
-    const run = this.#ports.runs.get(runId)
+    const run = this.#context.store.database.runs.get(runId)
     // The run was retried or followed up since then, and adds a new task when it ends.
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
-    const pulls = this.#ports.pullRequestApi()
+    const pulls = this.#context.pullRequestApi()
     if (!pulls.ok) return pulls
     // The code host may confirm the pull request later; a pull request that is not the run's loses its address.
     if (run.pull?.confirmed === false) return UNCONFIRMED
-    const found = this.#ports.placeOf(run, pulls.value)
+    const found = this.#runPulls.confirmedAt(run, pulls.value)
     if (!found.ok) return found
     const place = found.value
     // Ask in the background: the client then skips a token that the code host has refused before.
@@ -133,7 +121,7 @@ class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
   }
 
   async #checkBucket(): Promise<Result<void>> {
-    const { installed, loggedIn } = await this.#ports.bucket.status(this.#ports.config().storage.token)
+    const { installed, loggedIn } = await this.#context.bucket.status(this.#context.config().storage.token)
     if (!installed) return no('invalid', 'the command of the bucket is not installed on the host')
     if (!loggedIn) return no('invalid', 'nobody is logged in to the bucket; connect storage')
     return yes(undefined)
@@ -146,18 +134,15 @@ class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
       if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return no('failed', uploaded.refusal.message)
       if (uploaded.ok) items.push(uploaded.value)
       else
-        this.#ports.appendToRunLog(
-          run.id,
-          `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`,
-        )
+        this.#appendToRunLog(run.id, `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`)
     }
     return yes(items)
   }
 
   async #uploadOne(run: Run, name: string): Promise<Result<PublishedArtifact>> {
-    const { artifacts, bucket, config } = this.#ports
+    const { store, bucket, config } = this.#context
     const { storage } = config()
-    const found = await artifacts.find(run.id, name)
+    const found = await store.artifacts.find(run.id, name)
     if (found.is !== 'file') return no('invalid', 'it is not there any more')
     const { size, contentType } = found
     const key = artifactKey(run, name)

@@ -12,31 +12,30 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import type { FinishedRuns } from './finished-runs.ts'
+import type { WorkersView } from '../workers/module.ts'
+import type { RunRecordsView } from './module.ts'
 import { costLabelOf, leaseShareOf, RUN, type RunContext, type RunMachineEvent } from './run.machine.ts'
-import type { RunEventLog } from './run-event-log.ts'
-
-export interface LeaseSharesPorts extends Pick<HostContext, 'instant' | 'system'> {
-  readonly finishedRuns: FinishedRuns
-  readonly runEventLog: RunEventLog
-  readonly isLive: (leaseId: string) => boolean
-}
 
 export class LeaseShares {
-  readonly #ports: LeaseSharesPorts
+  readonly #context: HostContext
+  readonly #records: RunRecordsView
+  readonly #workers: WorkersView
 
   /** By lease id, the shares of leases that have outlived their run. */
   readonly #left = new Map<string, LeaseShare>()
 
-  constructor(ports: LeaseSharesPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, records: RunRecordsView, workers: WorkersView) {
+    this.#context = context
+    this.#records = records
+    this.#workers = workers
   }
 
   /** Keeps the share of a lease that ends after its run, such as one that is cancelled in the queue. */
   onRunChanged({ before, over }: StateChange): void {
     const context = before?.context as RunContext | undefined
     if (!over || context === undefined || context.lease === null) return
-    if (this.#ports.isLive(context.lease)) this.#left.set(context.lease, leaseShareOf(context))
+    if (this.#workers.registry.lease(context.lease) !== undefined)
+      this.#left.set(context.lease, leaseShareOf(context))
   }
 
   /** The label of the costs that the run's current lease reports. */
@@ -70,7 +69,8 @@ export class LeaseShares {
    * record is damaged: the costs would count as stored before they are, so their worker keeps them.
    */
   settle(runId: string, known: LeaseShare | undefined, costs: readonly CostEntry[]): boolean {
-    const { system, finishedRuns, runEventLog, instant } = this.#ports
+    const { system, instant } = this.#context
+    const { finishedRuns, eventLog } = this.#records
     const context = this.#contextOf(runId)
     const run = this.#latest(runId)
     if (run === null) return false
@@ -82,7 +82,7 @@ export class LeaseShares {
     if (context === undefined) finishedRuns.update(settleCosts(run, run.costs.length, share, costs).run)
     else if (system.isRunning(RUN, runId)) system.send(RUN, runId, settled)
     else return false
-    for (const entry of entries) runEventLog.append(runId, { at: instant(), type: 'cost', entry })
+    for (const entry of entries) eventLog.append(runId, { at: instant(), type: 'cost', entry })
     return true
   }
 
@@ -91,14 +91,14 @@ export class LeaseShares {
     return (
       this.#contextOf(runId)?.run ??
       readOr<Run | undefined | null>(
-        () => this.#ports.finishedRuns.latest(runId),
+        () => this.#records.finishedRuns.latest(runId),
         () => null,
       )
     )
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 }
 
@@ -116,9 +116,8 @@ declare module '../runtime/module.ts' {
 /** The leaseShares module knows which costs of a run belong to which lease. */
 export const leaseSharesModule = defineHostModule({
   name: 'leaseShares',
-  create(context, { runRecords: { eventLog, finishedRuns }, workers }) {
-    const isLive = (leaseId: string) => workers.registry.lease(leaseId) !== undefined
-    const shares = new LeaseShares({ ...context, finishedRuns, runEventLog: eventLog, isLive })
+  create(context, { runRecords, workers }) {
+    const shares = new LeaseShares(context, runRecords, workers)
     return { view: shares, onStateChange: { [RUN]: (change) => shares.onRunChanged(change) } }
   },
 })

@@ -21,7 +21,6 @@ import { FollowUpReader } from './follow-up-reader.ts'
 import { JobPreparation } from './job-preparation.ts'
 import { Memories } from './memories.ts'
 import { PublishingRuns } from './publishing-runs.ts'
-import { applyPullAnswer } from './pull-answers.ts'
 import { PullConfirmer } from './pull-confirmer.ts'
 import { PullStatePoller } from './pull-state-poller.ts'
 import { RUN, type RunContext, runKind } from './run.machine.ts'
@@ -227,24 +226,11 @@ export const pullStatesModule = defineHostModule({
   name: 'pullStates',
   create(context, { runRecords, runs, jobs, leases, workers, troubles }) {
     const { runPulls } = jobs
-    const shared = {
+    const confirmer = new PullConfirmer(context, { runRecords, runs, jobs, leases, workers })
+    const poller = new PullStatePoller({
       ...context,
       runs: context.store.database.runs,
-      latestRun: (id: string) => runs.latest(id),
-    }
-    const { eventLog: runEventLog, finishedRuns } = runRecords
-    const answerPorts = { ...context, runs, finishedRuns, runEventLog }
-    const confirmer = new PullConfirmer({
-      ...shared,
-      runPulls,
-      activeRuns: () => context.system.keys(RUN),
-      contextOf: (id) => context.system.peek(RUN, id)?.context as RunContext | undefined,
-      isLeaseOf: (runId, leaseId) =>
-        (workers.registry.lease(leaseId)?.runId ?? leases.endedLeases.runOf(leaseId)) === runId,
-      onAnswer: (runId, event) => applyPullAnswer(answerPorts, runId, event),
-    })
-    const poller = new PullStatePoller({
-      ...shared,
+      latestRun: (id) => runs.latest(id),
       placeOf: (run, codeHost) => runPulls.confirmedAt(run, codeHost),
       onUnconfirmed: (runId) => confirmer.consider(runId),
       onPullState: (runId, url, state) => runs.onPullState(runId, url, state),

@@ -5,14 +5,20 @@
  * across restarts too. A run that waits in the queue for the answer shows why, and fails after `PULL_ANSWER_MS_MAX`.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, ControlDatabase, RandomSource } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports.ts'
 import type { PullIdentity } from '../../core/provider-ports.ts'
 import { no, type Result, SERVICE_FAILED } from '../../core/result.ts'
-import { findPullMismatch, isOpenedByRun, isSamePull } from '../../core/run/run-pull.ts'
+import {
+  confirmPull,
+  dropPull,
+  findPullMismatch,
+  isOpenedByRun,
+  isSamePull,
+} from '../../core/run/run-pull.ts'
 import type { Run, RunPull } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
-import type { PullAnswerEvent, RunContext } from './run.machine.ts'
-import type { RunPulls } from './run-pulls.ts'
+import type { ModuleViews } from '../runtime/module.ts'
+import { type PullAnswerEvent, RUN, type RunContext } from './run.machine.ts'
 
 /** Pauses between two questions whether a pull request is the run's, and how many are asked at once. */
 const PULL_CONFIRM_RETRY_MS_FIRST = 2_000
@@ -20,20 +26,6 @@ const PULL_CONFIRM_RETRY_MS_MAX = 2 * 60_000
 const PULLS_CONFIRMED_AT_ONCE = 4
 /** A run whose worker is lost waits this long for the code host to confirm its pull request, and then fails. */
 export const PULL_ANSWER_MS_MAX = 60 * 60_000
-
-export interface PullConfirmerPorts
-  extends Pick<HostContext, 'clock' | 'log' | 'instant' | 'pullRequestApi'> {
-  readonly random: Pick<RandomSource, 'fraction'>
-  readonly runs: Pick<ControlDatabase['runs'], 'get' | 'list'>
-  readonly runPulls: Pick<RunPulls, 'reported'>
-  readonly latestRun: (id: string) => Run | undefined
-  /** Ids of the runs that are queued or with a worker. */
-  readonly activeRuns: () => Iterable<string>
-  /** The state of a run that is queued or with a worker. */
-  readonly contextOf: (runId: string) => RunContext | undefined
-  readonly isLeaseOf: (runId: string, leaseId: string) => boolean
-  readonly onAnswer: (runId: string, event: PullAnswerEvent) => void
-}
 
 /** How many of the latest runs are searched for unconfirmed pull requests after a start. */
 const RUNS_SCANNED_MAX = 2_000
@@ -53,15 +45,19 @@ interface Question {
   cancelRetry: Cancel
 }
 
+type ConfirmerModules = Pick<ModuleViews, 'runRecords' | 'runs' | 'jobs' | 'leases' | 'workers'>
+
 export class PullConfirmer {
-  readonly #ports: PullConfirmerPorts
+  readonly #context: HostContext
+  readonly #modules: ConfirmerModules
   readonly #questions = new Map<string, Question>()
   #waiting: Question[] = []
   #running = 0
   #isStarted = false
 
-  constructor(ports: PullConfirmerPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, modules: ConfirmerModules) {
+    this.#context = context
+    this.#modules = modules
   }
 
   get size(): number {
@@ -72,8 +68,9 @@ export class PullConfirmer {
   start(): void {
     this.#isStarted = true
     // A run that waits in the queue for the answer leaves the queue only through a question, however old the run is.
-    for (const id of this.#ports.activeRuns()) this.consider(id)
-    for (const { id } of this.#ports.runs.list({ limit: RUNS_SCANNED_MAX })) this.consider(id)
+    for (const id of this.#context.system.keys(RUN)) this.consider(id)
+    for (const { id } of this.#context.store.database.runs.list({ limit: RUNS_SCANNED_MAX }))
+      this.consider(id)
   }
 
   stop(): void {
@@ -121,8 +118,8 @@ export class PullConfirmer {
   }
 
   #unansweredUrl(runId: string): string | undefined {
-    const run = this.#ports.latestRun(runId)
-    const context = this.#ports.contextOf(runId)
+    const run = this.#modules.runs.latest(runId)
+    const context = this.#contextOf(runId)
     const isUnadoptable = context?.job === 'run' && context.opened && context.opener === null
     return isUnadoptable || run?.pull?.confirmed === false ? run?.prUrl : undefined
   }
@@ -163,22 +160,21 @@ export class PullConfirmer {
   }
 
   #pullOf({ runId }: Question): Result<RunPull> {
-    const { latestRun, contextOf, runPulls } = this.#ports
-    const run = latestRun(runId)
+    const run = this.#modules.runs.latest(runId)
     if (run === undefined) return no('unavailable', 'the run is no more')
-    return runPulls.reported({ run, place: contextOf(runId)?.place ?? null })
+    return this.#modules.jobs.runPulls.reported({ run, place: this.#contextOf(runId)?.place ?? null })
   }
 
   async #fetch({ url }: Question, { remote, number }: RunPull): Promise<Result<PullIdentity>> {
     try {
-      const codeHost = this.#ports.pullRequestApi()
+      const codeHost = this.#context.pullRequestApi()
       if (!codeHost.ok) return codeHost
       const place = codeHost.value.parseUrl(url)
       if (place === undefined || !isSamePull(place, { remote, number }))
         return no('invalid', 'it is not at the code host that is connected now')
       return await codeHost.value.identity({ remote, number })
     } catch (error) {
-      this.#ports.log.error({ url, err: error }, 'a pull request could not be confirmed')
+      this.#context.log.error({ url, err: error }, 'a pull request could not be confirmed')
       return no('failed', SERVICE_FAILED)
     }
   }
@@ -194,14 +190,13 @@ export class PullConfirmer {
   }
 
   #judge(question: Question, pull: RunPull, identity: PullIdentity): void {
-    const { isLeaseOf } = this.#ports
     const { runId } = question
     const mismatch = findPullMismatch(pull, identity)
     if (mismatch !== undefined) {
       this.#settle(question, { ...this.#answer(question), type: 'pull refuted', reason: mismatch })
       return
     }
-    const isOwn = isOpenedByRun(runId, identity, (leaseId) => isLeaseOf(runId, leaseId))
+    const isOwn = isOpenedByRun(runId, identity, (leaseId) => this.#isLeaseOf(runId, leaseId))
     const { url, state } = identity
     const opener = isOwn ? 'run' : 'other'
     this.#settle(question, { ...this.#answer(question), type: 'pull confirmed', pull, url, state, opener })
@@ -210,11 +205,11 @@ export class PullConfirmer {
   #settle(question: Question, event: PullAnswerEvent): void {
     question.cancelRetry()
     this.#questions.delete(question.runId)
-    this.#ports.onAnswer(question.runId, event)
+    this.#apply(question.runId, event)
   }
 
   #onUnanswered(question: Question, reason: string): void {
-    const { clock, random, log, contextOf, onAnswer } = this.#ports
+    const { clock, random, log } = this.#context
     const { runId } = question
     log.debug({ run: runId, reason }, 'the pull request of a run cannot be confirmed')
     question.failures += 1
@@ -226,7 +221,7 @@ export class PullConfirmer {
     )
     question.cancelRetry()
     question.cancelRetry = clock.after(waitMs, () => this.#enqueue(question))
-    const adoption = contextOf(runId)?.adoption ?? null
+    const adoption = this.#contextOf(runId)?.adoption ?? null
     if (adoption === null) return
     if (clock.now() - Date.parse(adoption.since) >= PULL_ANSWER_MS_MAX)
       this.#settle(question, {
@@ -235,11 +230,44 @@ export class PullConfirmer {
         reason: overdue(reason),
       })
     else if (reason !== adoption.reason)
-      onAnswer(runId, { ...this.#answer(question), type: 'pull unanswered', reason })
+      this.#apply(runId, { ...this.#answer(question), type: 'pull unanswered', reason })
+  }
+
+  /** A dropped address stands in the run's log, whether the run is active or finished. */
+  #apply(runId: string, event: PullAnswerEvent): void {
+    const { runs, runRecords } = this.#modules
+    const { publish } = this.#context
+    const before = runs.latest(runId)
+    // The run may have another pull request by now.
+    if (before === undefined || before.prUrl !== event.asked) return
+    if (event.type === 'pull refuted') {
+      const text = `the pull request ${event.asked} was not kept: ${event.reason}`
+      runRecords.eventLog.appendText(runId, event.at, text)
+    }
+    if (!runs.send(runId, event)) this.#updateFinishedRun(before, event)
+    if (event.type === 'pull confirmed' && before.pull?.confirmed !== true)
+      publish({ view: 'pull confirmed', key: runId })
+    publish({ view: 'wait reason', key: runId })
+  }
+
+  #updateFinishedRun(run: Run, event: PullAnswerEvent): void {
+    const { finishedRuns } = this.#modules.runRecords
+    if (event.type === 'pull confirmed') finishedRuns.update(confirmPull(run, event.pull, event))
+    if (event.type === 'pull refuted') finishedRuns.update(dropPull(run))
+  }
+
+  /** The state of a run that is queued or with a worker. */
+  #contextOf(runId: string): RunContext | undefined {
+    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+  }
+
+  #isLeaseOf(runId: string, leaseId: string): boolean {
+    const { workers, leases } = this.#modules
+    return (workers.registry.lease(leaseId)?.runId ?? leases.endedLeases.runOf(leaseId)) === runId
   }
 
   #answer({ url }: Question) {
-    return { at: this.#ports.instant(), asked: url }
+    return { at: this.#context.instant(), asked: url }
   }
 }
 

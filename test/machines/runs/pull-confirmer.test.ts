@@ -1,5 +1,7 @@
 /** Tests of PullConfirmer with a manual clock: which questions it asks the code host, and how often. */
+
 import { expect, test } from '@jest/globals'
+import type { HostContext } from '../../../actors/host-context.ts'
 import { PULL_ANSWER_MS_MAX, PullConfirmer } from '../../../actors/runs/pull-confirmer.ts'
 import type { PullAnswerEvent, RunContext } from '../../../actors/runs/run.machine.ts'
 import { no, yes } from '../../../core/result.ts'
@@ -35,20 +37,24 @@ function createConfirmer({ listed }: { readonly listed: readonly Run[] }) {
     followUp: null,
   }
   const answers: PullAnswerEvent[] = []
-  const confirmer = new PullConfirmer({
+  // The casts hold because the confirmer uses nothing else of the host.
+  const host = {
     clock,
     random: { fraction: () => 0.5 },
     log: createRecordingLog(),
     instant,
-    runs: { list: () => [...listed], get: () => run },
-    runPulls: { reported: () => yes(PULL) },
+    store: { database: { runs: { list: () => [...listed] } } },
     pullRequestApi: () => yes(pulls),
-    latestRun: () => run,
-    activeRuns: () => [run.id],
-    contextOf: () => context,
-    isLeaseOf: () => false,
-    onAnswer: (_, event) => answers.push(event),
-  })
+    system: { keys: () => [run.id], peek: () => ({ context }) },
+    publish: () => {},
+  } as unknown as HostContext
+  const modules = {
+    runs: { latest: () => run, send: (_: string, event: PullAnswerEvent) => answers.push(event) > 0 },
+    jobs: { runPulls: { reported: () => yes(PULL) } },
+    workers: { registry: { lease: () => undefined } },
+    leases: { endedLeases: { runOf: () => undefined } },
+  } as unknown as ConstructorParameters<typeof PullConfirmer>[1]
+  const confirmer = new PullConfirmer(host, modules)
   return { clock, pulls, confirmer, answers }
 }
 
