@@ -36,6 +36,12 @@ const BELL = '\u0007'
 /** Dim text on a line of its own. The serialized screen that the worker sends next overwrites it. */
 const AWAY_NOTICE = '\r\n\u001b[0;2m[the worker is away; waiting for it to come back]\u001b[0m\r\n'
 
+/**
+ * `away`: the view is not open at the worker. `asking`: open, and the worker has been asked how many input frames arrived;
+ * until it answers, new input is buffered. `open`: input is sent. `live`: output has arrived since.
+ */
+type ViewState = 'away' | 'asking' | 'open' | 'live' | 'closed'
+
 export class TerminalView implements ViewReceiver {
   readonly runId: string
   readonly sessionId: string
@@ -43,17 +49,12 @@ export class TerminalView implements ViewReceiver {
   readonly #ports: TerminalViewPorts
   /** The worker of the session that this view has joined. */
   #workerId: string | undefined
-  /** `away`: the view is not open at the worker. */
-  #state: 'away' | 'open' | 'closed' = 'away'
+  #state: ViewState = 'away'
   #size: { readonly cols: number; readonly rows: number } | undefined
   #cancelOpening: Cancel | undefined
   #bufferedInput: string[] = []
   #bufferedChars = 0
   readonly #unacknowledged = new UnacknowledgedInput()
-  /** The worker has been asked how many input frames arrived. Until it answers, new input is buffered. */
-  #isAwaitingCount = false
-  /** Output arrived since the view was last opened at the worker. */
-  #isLive = false
 
   constructor(runId: string, sessionId: string, link: ViewSender, ports: TerminalViewPorts) {
     this.runId = runId
@@ -72,7 +73,7 @@ export class TerminalView implements ViewReceiver {
 
   /** Whether the worker has the view open and has sent output. */
   get isLive(): boolean {
-    return this.#isLive
+    return this.#state === 'live'
   }
 
   // ---- called by the session
@@ -87,10 +88,9 @@ export class TerminalView implements ViewReceiver {
   /** Opens the view at the worker; called again after each reconnect of the worker. */
   open(): void {
     if (this.#state === 'closed' || this.#workerId === undefined) return
-    this.#cancelOpening?.()
-    this.#cancelOpening = undefined
+    this.#stopWaitingForSize()
     // Ask first: a worker that counts input answers before it sends its screen.
-    this.#isAwaitingCount =
+    const isAsked =
       !this.#unacknowledged.isEmpty && this.#send({ type: 'attach-ask', sessionId: this.sessionId })
     const opened = this.#send({
       type: 'attach-open',
@@ -99,9 +99,8 @@ export class TerminalView implements ViewReceiver {
       ...(this.#size ?? DEFAULT_SIZE),
     })
     if (!opened) return
-    this.#state = 'open'
-    this.#isLive = false
-    if (!this.#isAwaitingCount) this.#sendBufferedInput()
+    this.#state = isAsked ? 'asking' : 'open'
+    if (!isAsked) this.#sendBufferedInput()
   }
 
   /** Returns whether the worker's connection accepted the frame. */
@@ -111,26 +110,30 @@ export class TerminalView implements ViewReceiver {
 
   /** `json`: `data` as JSON text, when the caller already has it. */
   onOutput(data: string, json?: string): void {
-    if (this.#state !== 'open') return
-    this.#isLive = true
+    if (!this.#isOpen) return
+    const wasAsking = this.#state === 'asking'
+    this.#state = 'live'
     this.#print(data, json)
-    if (this.#isAwaitingCount) this.#stopResending()
+    if (!wasAsking) return
+    // The worker does not count input frames, so drop what it may have missed: resending could repeat input.
+    this.#unacknowledged.stop()
+    this.#sendBufferedInput()
   }
 
   /** The worker has received this many input frames in total, over all connections. */
   onInputCount(received: number): void {
-    if (!this.#isAwaitingCount || this.#state !== 'open') return
+    if (this.#state !== 'asking') return
+    this.#state = 'open'
     const missed = this.#unacknowledged.takeMissed(received)
     this.#bufferedInput = [...missed, ...this.#bufferedInput]
     this.#bufferedChars += countChars(missed)
-    this.#resumeInput()
+    this.#sendBufferedInput()
   }
 
   onConnectionLost(): void {
     if (this.#state === 'closed') return
     this.#state = 'away'
-    this.#isLive = false
-    this.#cancelWaits()
+    this.#stopWaitingForSize()
     this.#print(AWAY_NOTICE)
   }
 
@@ -159,7 +162,7 @@ export class TerminalView implements ViewReceiver {
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
     const pieces = splitTerminalData(data)
-    const mayGo = this.#state === 'open' && !this.#isAwaitingCount && this.#sendBufferedInput()
+    const mayGo = this.#isOpen && this.#state !== 'asking' && this.#sendBufferedInput()
     while (mayGo && pieces[0] !== undefined && this.#sendInput(pieces[0])) pieces.shift()
     this.#bufferInput(pieces)
   }
@@ -168,8 +171,7 @@ export class TerminalView implements ViewReceiver {
     if (this.#state === 'closed') return
     this.#size = { cols, rows }
     if (this.#cancelOpening !== undefined) this.open()
-    else if (this.#state === 'open')
-      this.#send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
+    else if (this.#isOpen) this.#send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
   }
 
   onClosed(): void {
@@ -178,21 +180,13 @@ export class TerminalView implements ViewReceiver {
 
   // ---- helpers
 
-  /** The worker does not count input frames, so drop what it may have missed: resending could repeat input. */
-  #stopResending(): void {
-    this.#unacknowledged.stop()
-    this.#resumeInput()
+  get #isOpen(): boolean {
+    return this.#state !== 'away' && this.#state !== 'closed'
   }
 
-  #resumeInput(): void {
-    this.#isAwaitingCount = false
-    this.#sendBufferedInput()
-  }
-
-  #cancelWaits(): void {
+  #stopWaitingForSize(): void {
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
-    this.#isAwaitingCount = false
   }
 
   #sendInput(data: string): boolean {
@@ -234,14 +228,14 @@ export class TerminalView implements ViewReceiver {
   }
 
   #leave(): void {
-    if (this.#state === 'open') this.#send({ type: 'attach-close', sessionId: this.sessionId })
+    if (this.#isOpen) this.#send({ type: 'attach-close', sessionId: this.sessionId })
     this.#dispose()
   }
 
   #dispose(): void {
     if (this.#state === 'closed') return
     this.#state = 'closed'
-    this.#cancelWaits()
+    this.#stopWaitingForSize()
     this.#bufferedInput = []
     this.#unacknowledged.stop()
     this.#ports.onLeft(this)
