@@ -73,6 +73,13 @@ interface BroadcastView {
   isLive: boolean
 }
 
+interface Typist {
+  /** How many input frames have arrived, also dropped ones; the host may ask for it. */
+  inputs: number
+  /** Orders views by their last input that was passed on. */
+  lastTyped: number
+}
+
 export class TerminalBroadcast {
   readonly #ports: TerminalBroadcastPorts
   readonly #screen: Screen
@@ -80,10 +87,8 @@ export class TerminalBroadcast {
   readonly #session: TerminalSession | undefined
   readonly #filter = new TerminalOutputFilter()
   readonly #views = new Map<string, BroadcastView>()
-  /** By session id, a counter that orders views by their last input; kept across a lost connection. */
-  readonly #typedOrder = new Map<string, number>()
-  /** By session id, how many input frames have arrived over all connections; the host may ask for it. */
-  readonly #inputCounts = new Map<string, number>()
+  /** By session id, who has typed, over all connections. */
+  readonly #typists = new Map<string, Typist>()
   readonly #inputBucket: TokenBucket
   readonly #answerBucket: TokenBucket
   readonly #echoBucket: TokenBucket
@@ -135,8 +140,7 @@ export class TerminalBroadcast {
 
   /** Returns whether the view was open. */
   close(sessionId: string): boolean {
-    this.#typedOrder.delete(sessionId)
-    this.#inputCounts.delete(sessionId)
+    this.#typists.delete(sessionId)
     const hadView = this.#views.delete(sessionId)
     if (hadView) this.#scheduleResize()
     if (hadView) this.#advance()
@@ -162,34 +166,34 @@ export class TerminalBroadcast {
   input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
-    this.#countInput(sessionId)
+    const typist = this.#typistOf(sessionId)
+    typist.inputs += 1
     if (!this.#inputBucket.take(data.length)) {
       this.#sendBell(view)
       return
     }
     this.#inputsTaken += 1
-    this.#typedOrder.set(sessionId, this.#inputsTaken)
+    typist.lastTyped = this.#inputsTaken
     if (!sameSize(view.size, this.#size)) this.#scheduleResize()
     this.#session?.input(data)
   }
 
-  #countInput(sessionId: string): void {
-    if (this.#inputCounts.size >= TYPISTS_MAX && !this.#inputCounts.has(sessionId)) this.#forgetOldestTypist()
-    this.#inputCounts.set(sessionId, this.inputCount(sessionId) + 1)
+  #typistOf(sessionId: string): Typist {
+    const known = this.#typists.get(sessionId)
+    if (known === undefined && this.#typists.size >= TYPISTS_MAX) this.#forgetOldestTypist()
+    const typist = known ?? { inputs: 0, lastTyped: 0 }
+    this.#typists.set(sessionId, typist)
+    return typist
   }
 
   #forgetOldestTypist(): void {
-    for (const sessionId of this.#inputCounts.keys())
-      if (!this.#views.has(sessionId)) {
-        this.#typedOrder.delete(sessionId)
-        this.#inputCounts.delete(sessionId)
-        return
-      }
+    const oldest = [...this.#typists.keys()].find((sessionId) => !this.#views.has(sessionId))
+    if (oldest !== undefined) this.#typists.delete(oldest)
   }
 
   /** The number of input frames, including dropped ones. */
   inputCount(sessionId: string): number {
-    return this.#inputCounts.get(sessionId) ?? 0
+    return this.#typists.get(sessionId)?.inputs ?? 0
   }
 
   /** Only for a live view, because the whole screen begins with a reset. */
@@ -238,7 +242,7 @@ export class TerminalBroadcast {
   }
 
   #lastTyped({ sessionId }: BroadcastView): number {
-    return this.#typedOrder.get(sessionId) ?? 0
+    return this.#typists.get(sessionId)?.lastTyped ?? 0
   }
 
   // ---- output ----------------------------------------------------------------------------------------------------
