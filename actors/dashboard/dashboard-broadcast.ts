@@ -19,6 +19,9 @@ const PUSH_BYTES_MIN = 256
 const bytesOf = (push: OutgoingPush): number =>
   PUSH_BYTES_MIN + (push.type === 'run-event' ? push.json.length : 0)
 
+/** A turn of the event loop, with the bytes of the pushes that were delivered in it. */
+type Turn = { bytes: number }
+
 export class DashboardBroadcast {
   readonly #log: Log
   readonly #clock: Pick<Clock, 'endOfTick'>
@@ -27,8 +30,8 @@ export class DashboardBroadcast {
   readonly #onRead: (() => void)[] = []
   #waiting: OutgoingPush[] = []
   #waitingBytes = 0
-  #bytesInTurn = 0
-  #isTurnEndScheduled = false
+  /** Undefined until the first push of a turn. */
+  #turn: Turn | undefined
 
   constructor(log: Log, clock: Pick<Clock, 'endOfTick'>) {
     this.#log = log
@@ -72,41 +75,41 @@ export class DashboardBroadcast {
 
   send(push: OutgoingPush): void {
     if (!this.hasListeners) return
-    this.#scheduleTurnEnd()
-    if (this.#waiting.length === 0 && this.#bytesInTurn < PUSH_TURN_BYTES_MAX) {
-      this.#deliver(push)
+    const turn = this.#beginTurn()
+    if (this.#waiting.length === 0 && turn.bytes < PUSH_TURN_BYTES_MAX) {
+      this.#deliver(push, turn)
       return
     }
     this.#waiting.push(push)
     this.#waitingBytes += bytesOf(push)
-    if (this.#waitingBytes > PUSH_WAITING_BYTES_MAX) this.#deliverWaiting(Number.POSITIVE_INFINITY)
+    if (this.#waitingBytes > PUSH_WAITING_BYTES_MAX) this.#deliverWaiting(turn, Number.POSITIVE_INFINITY)
   }
 
-  #scheduleTurnEnd(): void {
-    if (this.#isTurnEndScheduled) return
-    this.#isTurnEndScheduled = true
+  /** Returns the turn that is under way. */
+  #beginTurn(): Turn {
+    if (this.#turn !== undefined) return this.#turn
+    const turn = { bytes: 0 }
+    this.#turn = turn
     this.#clock.endOfTick(() => {
-      this.#isTurnEndScheduled = false
-      this.#bytesInTurn = 0
-      if (this.#waiting.length === 0) return
-      this.#scheduleTurnEnd()
-      this.#deliverWaiting(PUSH_TURN_BYTES_MAX)
+      this.#turn = undefined
+      if (this.#waiting.length > 0) this.#deliverWaiting(this.#beginTurn(), PUSH_TURN_BYTES_MAX)
     })
+    return turn
   }
 
-  #deliverWaiting(turnBytesMax: number): void {
+  #deliverWaiting(turn: Turn, turnBytesMax: number): void {
     let count = 0
     for (const push of this.#waiting) {
-      if (this.#bytesInTurn >= turnBytesMax || !this.hasListeners) break
+      if (turn.bytes >= turnBytesMax || !this.hasListeners) break
       count += 1
       this.#waitingBytes -= bytesOf(push)
-      this.#deliver(push)
+      this.#deliver(push, turn)
     }
     this.#waiting = this.#waiting.slice(count)
   }
 
-  #deliver(push: OutgoingPush): void {
-    this.#bytesInTurn += bytesOf(push)
+  #deliver(push: OutgoingPush, turn: Turn): void {
+    turn.bytes += bytesOf(push)
     for (const listener of this.#listeners) {
       try {
         listener(push)
