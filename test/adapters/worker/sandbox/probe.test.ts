@@ -97,7 +97,7 @@ describe('with a bubblewrap that does not work', () => {
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
       reason: 'bwrap-unavailable',
-      detail: `${paths[1]} cannot make a sandbox: bwrap: setting up uid map [31m`,
+      detail: `${paths[1]} cannot make a sandbox: bwrap: setting up uid map`,
     })
   })
 
