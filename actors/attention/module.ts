@@ -51,7 +51,7 @@ export const attentionModule = defineHostModule({
     const facts = (): AttentionFacts => ({ startedAt, ...factsOfViews(context, views, endedRuns) })
     const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
     const onChange = () => attentionBroadcast.onChange()
-    const watch = createTroubleWatch(context, views, endedRuns)
+    const watch = new TroubleWatch(context, views, endedRuns)
     const stopListening = watch.listen(onChange)
     const onTracker = () => {
       watch.onTracker()
@@ -114,25 +114,6 @@ export const attentionModule = defineHostModule({
     }
   },
 })
-
-function createTroubleWatch(
-  context: HostContext,
-  { troubles, tracker, workers, jobs }: NeededViews,
-  endedRuns: EndedRuns,
-): TroubleWatch {
-  return new TroubleWatch({
-    ...context,
-    troubles,
-    tracker,
-    refusedWork: () => jobs.publishingRuns.refusedWork(),
-    needsOf: (run: Run) => jobs.preparation.needsOf(run),
-    workerOf: (id) => workers.registry.get(id),
-    mayHoldWork: (id) =>
-      (workers.registry.get(id)?.leases.size ?? 0) > 0 ||
-      jobs.publishingRuns.heldBy(id).length > 0 ||
-      endedRuns.all().some(({ sandbox }) => sandbox.workerId === id && sandbox.unpublished === true),
-  })
-}
 
 // ---- facts -------------------------------------------------------------------------------------------------------
 

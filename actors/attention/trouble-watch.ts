@@ -6,11 +6,10 @@
  */
 import { itemIdOf } from '../../core/attention/collect-attention.ts'
 import { damageText } from '../../core/damage.ts'
-import type { Cancel, ControlDatabase } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports.ts'
 import type { PullDetailFacts } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
-import type { RefusedWork } from '../../core/run/publishing.ts'
 import { topicOf } from '../../core/run/queue-reasons.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
 import { truncate } from '../../core/safe-text.ts'
@@ -21,21 +20,10 @@ import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import type { ModuleViews } from '../runtime/module.ts'
 import type { ConnectionContext } from '../workers/connection.machine.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
-import type { KnownTroubles } from './known-troubles.ts'
-
-export interface TroubleWatchPorts extends Pick<HostContext, 'system' | 'instant' | 'isOpen' | 'log'> {
-  readonly troubles: KnownTroubles
-  readonly store: { readonly database: Pick<ControlDatabase, 'damage' | 'state' | 'onState'> }
-  readonly tracker: { status(): TrackerStatus }
-  /** Finished work that can't be published. */
-  readonly refusedWork: () => readonly RefusedWork[]
-  readonly needsOf: (run: Run) => JobNeeds | undefined
-  readonly workerOf: (id: string) => Pick<EnrolledWorker, 'online'> | undefined
-  /** Whether a sandbox of the worker holds finished work, or may come to hold it. */
-  readonly mayHoldWork: (workerId: string) => boolean
-}
+import type { EndedRuns } from './module.ts'
 
 export type DescribedPull = Pick<
   PullDetailFacts,
@@ -45,12 +33,18 @@ export type DescribedPull = Pick<
 /** The value of `mergeableState` that every code host gives for conflicts. */
 const HAS_CONFLICTS = 'dirty'
 
+type TroubleModules = Pick<ModuleViews, 'troubles' | 'tracker' | 'workers' | 'jobs'>
+
 export class TroubleWatch {
-  readonly #ports: TroubleWatchPorts
+  readonly #context: HostContext
+  readonly #modules: TroubleModules
+  readonly #endedRuns: EndedRuns
   readonly #loggedDamage = new Set<string>()
 
-  constructor(ports: TroubleWatchPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, modules: TroubleModules, endedRuns: EndedRuns) {
+    this.#context = context
+    this.#modules = modules
+    this.#endedRuns = endedRuns
   }
 
   start(): void {
@@ -62,7 +56,7 @@ export class TroubleWatch {
 
   /** Calls `onChange` when the disk or the damage has changed. */
   listen(onChange: () => void): Cancel {
-    const { database } = this.#ports.store
+    const { database } = this.#context.store
     const stops = [
       database.damage.onChange((mended) => {
         if (mended !== undefined) this.#onMended(mended)
@@ -81,7 +75,8 @@ export class TroubleWatch {
 
   /** The code host has described a pull request. Returns whether the answer changed what is known. */
   onPullDetail(pull: DescribedPull): boolean {
-    const { troubles, instant } = this.#ports
+    const { instant } = this.#context
+    const { troubles } = this.#modules
     const { url, mergeableState } = pull
     const hasConflictChanged =
       mergeableState === HAS_CONFLICTS
@@ -98,7 +93,8 @@ export class TroubleWatch {
   }
 
   onRun({ before, after, over, restored }: StateChange): void {
-    const { troubles, instant, needsOf } = this.#ports
+    const { instant } = this.#context
+    const { troubles } = this.#modules
     const { run, publishing } = after.context as RunContext
     const wasPublishing = ((before?.context as RunContext | undefined)?.publishing ?? null) !== null
     // While runs are being restored, most of the refusals are missing.
@@ -108,51 +104,66 @@ export class TroubleWatch {
     if (topicOf(subject) === 'repository') troubles.begin('repository', subject, { since: instant(), reason })
     if (troubles.of('repository').size === 0) return
     if (run.status === 'running' || run.status === 'completed')
-      for (const read of needsOf(run)?.subjects ?? []) troubles.end('repository', read)
+      for (const read of this.#needsOf(run)?.subjects ?? []) troubles.end('repository', read)
     if (over) this.dropUnneeded()
   }
 
   /** The connections that end because the host stops say nothing about a worker. */
   onConnection({ after, over }: StateChange): void {
-    const { troubles, instant, workerOf, mayHoldWork, isOpen } = this.#ports
+    const { instant, isOpen } = this.#context
+    const { troubles, workers } = this.#modules
     const { workerId } = after.context as ConnectionContext
     if (workerId === null) return
-    const worker = workerOf(workerId)
+    const worker = workers.registry.get(workerId)
     if (worker?.online === true) troubles.end('away', workerId)
-    else if (over && isOpen() && worker !== undefined && mayHoldWork(workerId))
+    else if (over && isOpen() && worker !== undefined && this.#mayHoldWork(worker))
       troubles.begin('away', workerId, { since: instant() })
   }
 
   onWorkerRemoved(workerId: string): void {
-    this.#ports.troubles.end('away', workerId)
-    this.#ports.troubles.end('worker-disk', workerId)
+    this.#modules.troubles.end('away', workerId)
+    this.#modules.troubles.end('worker-disk', workerId)
   }
 
   #onRefusedWork(): void {
-    const { troubles, refusedWork, instant } = this.#ports
-    const subjects = new Set(refusedWork().map(({ cause }) => refusalSubject(cause)))
+    const { instant } = this.#context
+    const { troubles, jobs } = this.#modules
+    const subjects = new Set(jobs.publishingRuns.refusedWork().map(({ cause }) => refusalSubject(cause)))
     for (const subject of subjects) troubles.begin('publish', subject, { since: instant() })
     for (const known of [...troubles.of('publish').keys()])
       if (!subjects.has(known)) troubles.end('publish', known)
   }
 
+  #needsOf(run: Run): JobNeeds | undefined {
+    return this.#modules.jobs.preparation.needsOf(run)
+  }
+
+  /** Whether a sandbox of the worker holds finished work, or may come to hold it. */
+  #mayHoldWork({ id, leases }: EnrolledWorker): boolean {
+    const isHolder = ({ sandbox }: Run) => sandbox.workerId === id && sandbox.unpublished === true
+    const isHolding = this.#modules.jobs.publishingRuns.heldBy(id).length > 0
+    return leases.size > 0 || isHolding || this.#endedRuns.all().some(isHolder)
+  }
+
   /** Ends the troubles of repositories that no unfinished run needs any more. */
   dropUnneeded(): void {
-    const { troubles, system, needsOf } = this.#ports
+    const { system } = this.#context
+    const { troubles } = this.#modules
     const subjects = [...troubles.of('repository').keys()]
     if (subjects.length === 0) return
     const needed = new Set<string>()
     for (const key of system.keys(RUN)) {
       const run = (system.peek(RUN, key)?.context as RunContext | undefined)?.run
       if (run === undefined || isTerminal(run.status)) continue
-      for (const subject of needsOf(run)?.subjects ?? []) needed.add(subject)
+      for (const subject of this.#needsOf(run)?.subjects ?? []) needed.add(subject)
     }
     for (const subject of subjects) if (!needed.has(subject)) troubles.end('repository', subject)
   }
 
   /** The tracker is in trouble until it has answered: a process that has just started knows nothing yet. */
   onTracker(): void {
-    const { troubles, tracker, instant } = this.#ports
+    const { instant } = this.#context
+    const { troubles, tracker } = this.#modules
     const { state, error, lastPollAt } = tracker.status()
     if (hasTrackerProblem({ state, error }))
       troubles.begin('tracker', '', {
@@ -163,14 +174,16 @@ export class TroubleWatch {
   }
 
   onDisk(): void {
-    const { troubles, store, instant } = this.#ports
+    const { store, instant } = this.#context
+    const { troubles } = this.#modules
     if (store.database.state().is === 'degraded') troubles.begin('disk', '', { since: instant() })
     else troubles.end('disk', '')
   }
 
   /** The loss stays acknowledged when the folder with the list of it is gone. */
   acknowledge(itemId: string, onChange: () => void): Result<void> {
-    const { troubles, store, instant } = this.#ports
+    const { store, instant } = this.#context
+    const { troubles } = this.#modules
     const damage = store.database.damage.all().find((each) => itemIdOf(each) === itemId)
     if (damage === undefined || troubles.of('acknowledged').has(damage.id))
       return no('unknown', `nothing damaged has the id ${itemId}: GET /api/attention lists what has`)
@@ -186,13 +199,14 @@ export class TroubleWatch {
 
   /** Later damage of the same record is another one. */
   #onMended(id: string): void {
-    this.#ports.troubles.end('damage', id)
-    this.#ports.troubles.end('acknowledged', id)
+    this.#modules.troubles.end('damage', id)
+    this.#modules.troubles.end('acknowledged', id)
     this.#loggedDamage.delete(id)
   }
 
   onDamage(): void {
-    const { troubles, store, instant, log } = this.#ports
+    const { store, instant, log } = this.#context
+    const { troubles } = this.#modules
     for (const damage of store.database.damage.all()) {
       troubles.begin('damage', damage.id, { since: instant() })
       if (this.#loggedDamage.has(damage.id)) continue

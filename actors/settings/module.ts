@@ -1,7 +1,5 @@
 /** The settings module changes the configuration: by patches, by checked credentials, and by hand edits of the file. */
 import { changedPaths } from '../../core/audit-paths.ts'
-import type { OutgoingPush } from '../../core/connection-ports.ts'
-import type { AuditTrail, ConfigFile } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import {
@@ -48,7 +46,7 @@ export const settingsModule = defineHostModule({
   name: 'settings',
   kinds: [settingsKind],
   create(context) {
-    const { store, broadcast, system } = context
+    const { system } = context
     const requests: SettingsRequests = new PendingRequests()
     const sendEvent = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
     const apply = (request: SettingsRequest) => {
@@ -67,14 +65,7 @@ export const settingsModule = defineHostModule({
         onFileTouched: () => void sendEvent({ type: 'file changed' }),
       },
       effects: effectHandlers<SettingsEffect>({
-        settings: settingsEffects({
-          ...context,
-          file: store.config,
-          trail: store.trail,
-          requests,
-          push: (push) => broadcast.send(push),
-          sendEvent,
-        }),
+        settings: settingsEffects(context, requests, sendEvent),
       }),
       stop: () =>
         requests.settleAll(
@@ -108,36 +99,28 @@ type SettingsRequests = PendingRequests<SettingsRequest, SettingsUpdateResponse>
 
 // ---- effects -----------------------------------------------------------------------------------------------------
 
-interface SettingsEffectsPorts
-  extends Pick<
-    HostContext,
-    'clock' | 'currentConfig' | 'findTlsFault' | 'log' | 'meters' | 'onConfigChange'
-  > {
-  readonly file: ConfigFile
-  readonly trail: AuditTrail
-  readonly requests: SettingsRequests
-  readonly push: (push: OutgoingPush) => void
-  readonly sendEvent: (event: SettingsEvent) => void
-}
-
 /**
  * Carries out the effects of the settings machine: decides changes, replaces the configuration file, adopts edits made
  * by hand, answers requests and publishes the new configuration to the dashboards.
  *
  * Applying a change and reading the file each end with one event to the settings actor, also after a failure.
  */
-function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsEffect) => void {
-  const { requests } = ports
+function settingsEffects(
+  context: HostContext,
+  requests: SettingsRequests,
+  sendEvent: (event: SettingsEvent) => void,
+): (effect: SettingsEffect) => void {
+  const { broadcast, currentConfig, onConfigChange } = context
   /** Outcomes that wait for the settings actor's `answer` effect, by handle. */
   const outcomes = new Map<number, Result<SettingsUpdateResponse>>()
 
   return (effect) => {
     switch (effect.type) {
       case 'settings.apply change':
-        void applyChange(ports, effect.handle, outcomes).then(ports.sendEvent)
+        void applyChange(context, requests, effect.handle, outcomes).then(sendEvent)
         return
       case 'settings.read file':
-        void readFile(ports).then(ports.sendEvent)
+        void readFile(context).then(sendEvent)
         return
       case 'settings.answer':
         requests.settle(
@@ -162,19 +145,21 @@ function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsEffect) 
         )
         return
       case 'settings.publish':
-        ports.push({ type: 'config', config: ports.currentConfig.redacted })
-        ports.onConfigChange()
+        broadcast.send({ type: 'config', config: currentConfig.redacted })
+        onConfigChange()
         return
     }
   }
 }
 
 async function applyChange(
-  ports: SettingsEffectsPorts,
+  context: HostContext,
+  requests: SettingsRequests,
   handle: number,
   outcomes: Map<number, Result<SettingsUpdateResponse>>,
 ): Promise<SettingsEvent> {
-  const { file, currentConfig, requests, log, meters } = ports
+  const { store, currentConfig, log, meters } = context
+  const file = store.config
   const refuse = (answer: Result<never>): SettingsEvent => {
     outcomes.set(handle, answer)
     meters.count('settings_changes_total', { outcome: answer.ok ? 'ok' : answer.refusal.kind })
@@ -183,7 +168,7 @@ async function applyChange(
   try {
     const request = requests.get(handle)
     if (request === undefined) return { type: 'change refused' }
-    const decided = decideRequest(ports, request)
+    const decided = decideRequest(context, request)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
     const before = currentConfig.configuration.effective
@@ -213,11 +198,9 @@ async function applyChange(
   }
 }
 
-type DecisionPorts = Pick<SettingsEffectsPorts, 'currentConfig' | 'findTlsFault'>
-
-function decideRequest(ports: DecisionPorts, request: SettingsRequest): Result<DecidedChange> {
-  if (request.is === 'patch') return decidePatch(ports, request.patch, request.confirm, request.reposInUse)
-  const current = ports.currentConfig.configuration
+function decideRequest(context: HostContext, request: SettingsRequest): Result<DecidedChange> {
+  if (request.is === 'patch') return decidePatch(context, request.patch, request.confirm, request.reposInUse)
+  const current = context.currentConfig.configuration
   if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
 }
@@ -230,7 +213,7 @@ function checkedPaths(request: SettingsRequest): string[] {
 }
 
 function decidePatch(
-  { currentConfig, findTlsFault }: DecisionPorts,
+  { currentConfig, findTlsFault }: HostContext,
   patch: unknown,
   confirm: readonly string[],
   reposInUse: ReposInUse,
@@ -242,10 +225,10 @@ function decidePatch(
   return confirmed.ok ? decided : confirmed
 }
 
-async function readFile(ports: SettingsEffectsPorts): Promise<SettingsEvent> {
-  const { currentConfig, log } = ports
+async function readFile(context: HostContext): Promise<SettingsEvent> {
+  const { store, currentConfig, log } = context
   try {
-    const { text, edit } = await readSettledEdit(ports)
+    const { text, edit } = await readSettledEdit(context)
     if (text === currentConfig.fileText) return { type: 'file unchanged' }
     if (!edit.ok) {
       currentConfig.rejectFile(text)
@@ -257,7 +240,7 @@ async function readFile(ports: SettingsEffectsPorts): Promise<SettingsEvent> {
     }
     const keys = changedPaths(currentConfig.configuration.effective, edit.value.effective)
     currentConfig.adopt(edit.value, text)
-    await ports.trail.record({ source: 'file', action: 'changeSettings', keys })
+    await store.trail.record({ source: 'file', action: 'changeSettings', keys })
     log.info({}, 'config.json was edited; the new configuration is in force')
     if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect after a restart of the host')
     return { type: 'edit adopted' }
@@ -278,17 +261,17 @@ interface FileEdit {
  * An editor may empty the file or rename it away before it writes the new text. So an invalid text is final only when the
  * file still holds it a moment later, and meanwhile no requested change overwrites the file.
  */
-async function readSettledEdit(ports: SettingsEffectsPorts): Promise<FileEdit> {
-  const { clock, file, currentConfig, findTlsFault } = ports
+async function readSettledEdit(context: HostContext): Promise<FileEdit> {
+  const { clock, store, currentConfig, findTlsFault } = context
   const judge = (text: string | undefined): FileEdit => ({
     text,
     edit: adoptEdit(currentConfig.configuration, text, findTlsFault),
   })
-  let found = judge(await file.read())
+  let found = judge(await store.config.read())
   for (let tries = 0; tries < CONFIG_SETTLE_TRIES_MAX; tries++) {
     if (found.edit.ok || found.text === currentConfig.fileText) return found
     await new Promise<void>((resolve) => void clock.after(CONFIG_SETTLE_MS, resolve))
-    const text = await file.read()
+    const text = await store.config.read()
     if (text === found.text) return found
     found = judge(text)
   }
