@@ -27,6 +27,9 @@ export interface Damage {
 
 const RUN_DAMAGE = 'run '
 
+/** Whether the record of a run cannot be read. */
+export const isOfRun = ({ id }: Damage): boolean => id.startsWith(RUN_DAMAGE)
+
 /** Returns the ids of the runs whose records are lost. */
 export const lostRunsOf = ({ lost = [] }: Damage): string[] =>
   lost.flatMap((id) => (id.startsWith(RUN_DAMAGE) ? [id.slice(RUN_DAMAGE.length)] : []))

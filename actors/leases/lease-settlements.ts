@@ -9,13 +9,14 @@
  * A lease whose record was gone after a restart ends when its run gives it up. Until then its worker keeps the costs,
  * because an acknowledgement would be the last word about them.
  */
+import { isOfRun } from '../../core/damage.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import { sumUsd } from '../../core/run/usage.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseShares } from '../runs/lease-shares.ts'
-import { leaseShareOf, RUN, type RunContext } from '../runs/run.machine.ts'
+import { leaseShareOf, type RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
@@ -116,8 +117,8 @@ export class LeaseSettlements {
 
   /** The lease, its end or its run may be damaged or gone: its worker keeps the costs, which nobody else knows. */
   #isUnsure(leaseId: string): boolean {
-    const { system } = this.#context
-    const isDamaged = system.hasDamaged(LEASE) || system.hasDamaged(RUN)
+    const { store, system } = this.#context
+    const isDamaged = system.hasDamaged(LEASE) || store.database.damage.all().some(isOfRun)
     return isDamaged || this.#gone.has(leaseId) || this.#endedLeases.isUnreadable(leaseId)
   }
 
