@@ -1,11 +1,10 @@
 /** The agentProbe module publishes `capabilities` when the agents on this machine have changed. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Clock, Log } from '../../core/ports.ts'
 import { AGENT_PROBE_MS_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
 import { EXECUTION } from './daemon.names.ts'
-import { type DaemonContext, type DaemonDependencies, defineDaemonModule } from './daemon-context.ts'
+import { type DaemonContext, defineDaemonModule } from './daemon-context.ts'
 import type { ExecutionContext } from './execution.machine.ts'
 
 /** How often a worker looks for the agents on its machine. */
@@ -20,10 +19,7 @@ declare module '../runtime/module.ts' {
 export const agentProbeModule = defineDaemonModule({
   name: 'agentProbe',
   create(context) {
-    const agentProbe = new AgentProbe({
-      ...context,
-      onChange: () => context.publish({ view: 'capabilities' }),
-    })
+    const agentProbe = new AgentProbe(context)
     return {
       view: agentProbe,
       onTimer: { [AGENT_PROBE_TIMER]: () => void agentProbe.run() },
@@ -39,14 +35,6 @@ export const agentProbeModule = defineDaemonModule({
   },
 })
 
-interface AgentProbePorts extends Pick<DaemonContext, 'timers' | 'capabilities'> {
-  readonly clock: Clock
-  readonly log: Log
-  readonly probeAgents?: DaemonDependencies['probeAgents']
-  /** The capabilities have changed. */
-  readonly onChange: () => void
-}
-
 /** The timer key of this class. */
 const AGENT_PROBE_TIMER = 'agent-probe'
 
@@ -57,14 +45,14 @@ const AGENT_PROBE_TIMER = 'agent-probe'
  * stops the daemon nor piles up probes.
  */
 class AgentProbe {
-  readonly #ports: AgentProbePorts
+  readonly #context: DaemonContext
   #capabilities: WorkerCapabilities
   #isProbing = false
   #isStopped = false
 
-  constructor(ports: AgentProbePorts) {
-    this.#ports = ports
-    this.#capabilities = ports.capabilities
+  constructor(context: DaemonContext) {
+    this.#context = context
+    this.#capabilities = context.capabilities
   }
 
   get capabilities(): WorkerCapabilities {
@@ -73,7 +61,7 @@ class AgentProbe {
 
   /** Probes now, unless a probe is under way, and again after the interval. */
   async run(): Promise<void> {
-    const { probeAgents, clock, log, timers } = this.#ports
+    const { probeAgents, clock, log, timers } = this.#context
     if (probeAgents === undefined || this.#isProbing || this.#isStopped) return
     this.#isProbing = true
     const cancelWarning = clock.after(AGENT_PROBE_MS_MAX, () =>
@@ -99,7 +87,7 @@ class AgentProbe {
   #onProbed(agents: WorkerAgents): void {
     if (this.#isStopped || isDeepStrictEqual(agents, this.#capabilities.agents)) return
     this.#capabilities = { ...this.#capabilities, agents }
-    this.#ports.log.info({ agents }, 'the agents on this machine have changed')
-    this.#ports.onChange()
+    this.#context.log.info({ agents }, 'the agents on this machine have changed')
+    this.#context.publish({ view: 'capabilities' })
   }
 }

@@ -1,5 +1,3 @@
-/** The modules about the process as a whole: its way to an end, and the disk space of runs that are over. */
-import type { Executor } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
 import { EXPIRED_SANDBOXES_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
@@ -74,10 +72,8 @@ export const daemonModule = defineDaemonModule({
 export const diskReclaimModule = defineDaemonModule({
   name: 'diskReclaim',
   create(context, { executions: { executions }, resumedSandboxes }) {
-    const diskReclaim = new DiskReclaim({
-      ...context,
-      isProtected: (runId) => executions.claimsRun(runId) || resumedSandboxes.has(runId),
-    })
+    const isProtected = (runId: string) => executions.claimsRun(runId) || resumedSandboxes.has(runId)
+    const diskReclaim = new DiskReclaim(context, isProtected)
     return {
       onTimer: { [DISK_RECLAIM_TIMER]: () => void diskReclaim.run() },
       onViewChange({ view }) {
@@ -192,13 +188,6 @@ async function flush({
 
 // ---- disk space --------------------------------------------------------------------------------------------------
 
-interface DiskReclaimPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
-  readonly log: Log
-  readonly executor: Pick<Executor, 'reclaim'>
-  /** Whether the disk of this run must stay. */
-  readonly isProtected: (runId: string) => boolean
-}
-
 /** The timer key of this class. */
 const DISK_RECLAIM_TIMER = 'reclaim'
 
@@ -209,17 +198,20 @@ const RECLAIM_MS = 5 * 60_000
  * to the host the sandboxes that need the host's word.
  */
 class DiskReclaim {
-  readonly #ports: DiskReclaimPorts
+  readonly #context: DaemonContext
+  readonly #isProtected: (runId: string) => boolean
   #isStopped = false
 
-  constructor(ports: DiskReclaimPorts) {
-    this.#ports = ports
+  /** @param isProtected whether the disk of a run must stay */
+  constructor(context: DaemonContext, isProtected: (runId: string) => boolean) {
+    this.#context = context
+    this.#isProtected = isProtected
   }
 
   async run(): Promise<void> {
-    const { executor, hostSender, isProtected, log, timers } = this.#ports
+    const { executor, hostSender, log, timers } = this.#context
     try {
-      const expired = [...(await executor.reclaim(isProtected))]
+      const expired = [...(await executor.reclaim(this.#isProtected))]
       while (expired.length > 0)
         hostSender.send({ type: 'expired-sandboxes', sandboxes: expired.splice(0, EXPIRED_SANDBOXES_MAX) })
     } catch (error) {

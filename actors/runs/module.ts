@@ -61,7 +61,7 @@ export const runRecordsModule = defineHostModule({
   create(context, { trustedClock, troubles }) {
     const { store, broadcast, requestCommit, publish } = context
     const dayCosts = new DayCostsLedger({ ...context, trustedClock, keyValues: store.database.keyValues })
-    const report = new RunReport({ ...context, dayCosts })
+    const report = new RunReport(context, dayCosts)
     const eventLog = new RunEventLog({
       events: store.events,
       requestCommit,

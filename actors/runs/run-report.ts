@@ -20,10 +20,6 @@ import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 
-export interface RunReportPorts extends Pick<HostContext, 'clock' | 'log' | 'meters' | 'config'> {
-  readonly dayCosts: Pick<DayCostsLedger, 'add' | 'labelOf'>
-}
-
 export interface RunTransition {
   readonly run: Run
   readonly from: RunStatus | undefined
@@ -35,11 +31,13 @@ export interface RunTransition {
 const NO_REPO = 'none'
 
 export class RunReport implements CommitParticipant {
-  readonly #ports: RunReportPorts
+  readonly #context: HostContext
+  readonly #dayCosts: DayCostsLedger
   #pending: (() => void)[] = []
 
-  constructor(ports: RunReportPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, dayCosts: DayCostsLedger) {
+    this.#context = context
+    this.#dayCosts = dayCosts
   }
 
   /** How many reports wait for a commit. */
@@ -48,7 +46,7 @@ export class RunReport implements CommitParticipant {
   }
 
   onTransition(transition: RunTransition): void {
-    const now = this.#ports.clock.now()
+    const now = this.#context.clock.now()
     this.#pending.push(
       () => this.#logTransition(transition, now),
       () => this.#countEnd(transition),
@@ -61,7 +59,7 @@ export class RunReport implements CommitParticipant {
     if (usd === 0) return
     const repo = this.#repoLabel(after)
     const estimated = after.costTotals?.estimated ?? false
-    this.#ports.dayCosts.add({ repo, estimated, usd })
+    this.#dayCosts.add({ repo, estimated, usd })
     // A corrected report may lower the costs, but a counter only rises.
     if (usd > 0) this.#pending.push(() => this.#countCosts(repo, estimated, usd))
   }
@@ -91,21 +89,21 @@ export class RunReport implements CommitParticipant {
       ...(costUsd === undefined ? {} : { costUsd, estimated }),
       ...(run.prUrl === undefined ? {} : { prUrl: run.prUrl }),
     }
-    this.#ports.log.info({ transition }, describeTransition({ run, workerName, now }))
+    this.#context.log.info({ transition }, describeTransition({ run, workerName, now }))
   }
 
   #countEnd({ run, job }: RunTransition): void {
     const end = classifyRunEnd(run, job)
-    if (end !== undefined) this.#ports.meters.count('runs_ended_total', { ...end })
+    if (end !== undefined) this.#context.meters.count('runs_ended_total', { ...end })
   }
 
   #countCosts(repo: string, estimated: boolean, usd: number): void {
-    this.#ports.meters.count('run_costs_usd_total', { repo, estimated: String(estimated) }, usd)
+    this.#context.meters.count('run_costs_usd_total', { repo, estimated: String(estimated) }, usd)
   }
 
   #repoLabel({ ticket }: Run): string {
-    const chosen = chooseRepo(ticket, this.#ports.config().repos)
-    return this.#ports.dayCosts.labelOf(chosen.ok ? chosen.value.key : NO_REPO)
+    const chosen = chooseRepo(ticket, this.#context.config().repos)
+    return this.#dayCosts.labelOf(chosen.ok ? chosen.value.key : NO_REPO)
   }
 }
 

@@ -7,16 +7,10 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import { classifyExit, describeExit, localWorkerSettings } from '../../core/fleet/local-worker.ts'
-import type {
-  Cancel,
-  LocalWorkerExit,
-  LocalWorkerLauncher,
-  LocalWorkerProcess,
-  LocalWorkerSettings,
-} from '../../core/ports.ts'
+import type { Cancel, LocalWorkerExit, LocalWorkerProcess, LocalWorkerSettings } from '../../core/ports.ts'
 import type { HostContext } from '../host-context.ts'
 import type { PairingTokens } from './join-keys.ts'
-import type { LocalWorkerEffect, LocalWorkerEvent } from './local-worker.machine.ts'
+import { LOCAL_WORKER, type LocalWorkerEffect, type LocalWorkerEvent } from './local-worker.machine.ts'
 import type { WorkerContext } from './worker.machine.ts'
 
 /** Wait between an end of the local worker and its next start; the wait doubles. */
@@ -29,35 +23,34 @@ const LOCAL_WORKER_STEADY_MS = 60_000
 /** Time for the local worker to stop before the stopping host kills it. */
 export const LOCAL_WORKER_STOP_MS_MAX = 3_200
 
-export interface LocalWorkerSupervisorPorts extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config'> {
-  readonly pairingTokens: PairingTokens
-  /** Absent on a machine that can't execute runs. */
-  readonly launcher: LocalWorkerLauncher | undefined
-  readonly sendEvent: (event: LocalWorkerEvent) => void
-}
-
 export class LocalWorkerSupervisor {
-  readonly #ports: LocalWorkerSupervisorPorts
+  readonly #context: HostContext
+  readonly #pairingTokens: PairingTokens
   #process: LocalWorkerProcess | undefined
   #timer: Cancel = () => {}
   #isStopped = false
 
-  constructor(ports: LocalWorkerSupervisorPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, pairingTokens: PairingTokens) {
+    this.#context = context
+    this.#pairingTokens = pairingTokens
+  }
+
+  #sendEvent(event: LocalWorkerEvent): void {
+    this.#context.system.send(LOCAL_WORKER, LOCAL_WORKER, event)
   }
 
   /** Reports to the actor whether the configuration wants a local worker, and with which settings. */
   onConfigChange(): void {
-    const { config, launcher, sendEvent } = this.#ports
+    const { config, localWorkerLauncher: launcher } = this.#context
     const effective = config()
     if (launcher !== undefined && effective.worker.local && !this.#isStopped)
-      sendEvent({ type: 'wanted', settings: localWorkerSettings(effective) })
-    else sendEvent({ type: 'unwanted' })
+      this.#sendEvent({ type: 'wanted', settings: localWorkerSettings(effective) })
+    else this.#sendEvent({ type: 'unwanted' })
   }
 
   /** Whether this host runs the worker itself. While it runs none, the worker that it ran before is an ordinary one. */
   isOwn({ id, local }: Pick<WorkerContext, 'id' | 'local'>): boolean {
-    const { config, launcher } = this.#ports
+    const { config, localWorkerLauncher: launcher } = this.#context
     return launcher !== undefined && config().worker.local && (local || id === this.#process?.workerId)
   }
 
@@ -81,7 +74,7 @@ export class LocalWorkerSupervisor {
     this.stopNow()
     const ending = this.#process
     if (ending === undefined) return
-    const cancelKill = this.#ports.clock.after(LOCAL_WORKER_STOP_MS_MAX, () => ending.kill())
+    const cancelKill = this.#context.clock.after(LOCAL_WORKER_STOP_MS_MAX, () => ending.kill())
     await ending.ended
     cancelKill()
   }
@@ -94,16 +87,16 @@ export class LocalWorkerSupervisor {
   }
 
   async #start(settings: LocalWorkerSettings, enrollAgain: boolean): Promise<void> {
-    const { pairingTokens, log, launcher, sendEvent } = this.#ports
+    const { log, localWorkerLauncher: launcher } = this.#context
     if (launcher === undefined || this.#isStopped) return
     const started = await launcher.start({
       ...settings,
       enrollAgain,
-      createPairingToken: () => pairingTokens.issue(true).token,
+      createPairingToken: () => this.#pairingTokens.issue(true).token,
     })
     if (!started.ok) {
       log.error({ reason: started.refusal.message }, 'the local worker could not be started')
-      if (!this.#isStopped) sendEvent({ type: 'not started' })
+      if (!this.#isStopped) this.#sendEvent({ type: 'not started' })
       return
     }
     this.#watch(started.value)
@@ -116,7 +109,7 @@ export class LocalWorkerSupervisor {
       daemon.stop()
       return
     }
-    this.#ports.sendEvent({ type: 'started' })
+    this.#sendEvent({ type: 'started' })
     this.#sendEventAfter(LOCAL_WORKER_STEADY_MS, { type: 'steady' })
   }
 
@@ -124,21 +117,21 @@ export class LocalWorkerSupervisor {
     if (this.#process !== daemon) return
     this.#process = undefined
     if (this.#isStopped) return
-    const { log, sendEvent } = this.#ports
+    const { log } = this.#context
     if (end.code === 0) log.info({}, 'the local worker stopped')
     else log.warn({ ...end, reason: describeExit(end) }, 'the local worker ended')
-    sendEvent({ type: 'ended', ending: classifyExit(end) })
+    this.#sendEvent({ type: 'ended', ending: classifyExit(end) })
   }
 
   /** Replaces the previous timer: each effect and each new process sets its own. */
   #sendEventAfter(ms: number, event: LocalWorkerEvent): void {
     this.#timer()
-    this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent(event))
+    this.#timer = this.#context.clock.after(ms, () => this.#sendEvent(event))
   }
 
   #restartDelayMs(failures: number, hopeless: boolean): number {
     if (hopeless) return LOCAL_WORKER_UNRECOVERABLE_MS
-    const roll = this.#ports.random.fraction()
+    const roll = this.#context.random.fraction()
     return backoffMs(failures, LOCAL_WORKER_RESTART_MS_FIRST, LOCAL_WORKER_RESTART_MS_MAX, roll)
   }
 }

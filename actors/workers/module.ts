@@ -15,7 +15,7 @@ import { FrameTurns } from './frame-turns.ts'
 import { Heartbeats, storeLastSeenOfOnline } from './heartbeats.ts'
 import { JoinKeys, PairingTokens } from './join-keys.ts'
 import { LeaseReconciliation } from './lease-reconciliation.ts'
-import { LOCAL_WORKER, type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
+import { type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
 import { Scheduler } from './scheduler.ts'
 import { Setbacks } from './setbacks.ts'
@@ -170,12 +170,7 @@ export const localWorkerModule = defineHostModule({
   name: 'localWorker',
   kinds: [localWorkerKind],
   create(context, { workers }) {
-    const localWorker = new LocalWorkerSupervisor({
-      ...context,
-      pairingTokens: workers.pairingTokens,
-      launcher: context.localWorkerLauncher,
-      sendEvent: (event) => void context.system.send(LOCAL_WORKER, LOCAL_WORKER, event),
-    })
+    const localWorker = new LocalWorkerSupervisor(context, workers.pairingTokens)
     workers.registry.isOwn = (worker) => localWorker.isOwn(worker)
     return {
       effects: effectHandlers<LocalWorkerEffect>({ local: (effect) => localWorker.runEffect(effect) }),
