@@ -13,12 +13,26 @@ import type { ServiceConfig } from '../protocol/config.ts'
 import type { DashboardBroadcast } from './dashboard/dashboard-broadcast.ts'
 import type { Inspection } from './inspection/inspection.ts'
 import type { ActorSystem } from './runtime/actor-system.ts'
-import { defineModule, type ViewChange } from './runtime/module.ts'
+import { defineModule } from './runtime/module.ts'
 import type { MonotonicTimers } from './runtime/monotonic-timers.ts'
 import type { CurrentConfig } from './settings/current-config.ts'
 
 /** Laws that are cheap enough to be watched in production. A broken one is a bug, counted and logged. */
 export type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
+
+/** A view answers differently from now on. */
+export type HostChange =
+  | {
+      readonly view: 'finished run' | 'wait reason' | 'pull merged' | 'pull confirmed' | 'pull state hint'
+      /** The id of the run. */
+      readonly key: string
+    }
+  /** `keys`: the names of the tickets. */
+  | { readonly view: 'tickets'; readonly keys: ReadonlySet<string> }
+  /** `terminals`: a view of one was opened or closed. */
+  | { readonly view: 'placement' | 'trouble' | 'terminals' }
+  /** People who inspect the host begin or cease to watch the actors of the worker `key`. */
+  | { readonly view: 'worker watched'; readonly key: string; readonly on: boolean }
 
 export interface ProvisioningDependencies {
   readonly machines: RemoteMachines
@@ -49,7 +63,7 @@ export interface HostContext {
   readonly onConfigChange: () => void
   readonly broadcast: DashboardBroadcast
   readonly requestCommit: () => void
-  readonly publish: (change: ViewChange) => void
+  readonly publish: (change: HostChange) => void
   /** Something changed that may let a run be placed. */
   readonly requestScheduling: () => void
   /** For people who watch the actors. */

@@ -7,11 +7,11 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import type { ActorKind } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName } from '../runtime/actor-kind.ts'
 import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 
 /** Every flow has its own actor key. */
-export const DEVICE_FLOW = 'device-flow'
+export const DEVICE_FLOW = kindName<DeviceFlowContext, DeviceFlowEvent, DeviceFlowInput>('device-flow')
 
 export interface DeviceFlowContext {
   readonly flow: string

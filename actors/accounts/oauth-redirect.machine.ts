@@ -7,11 +7,13 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import type { ActorKind } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName } from '../runtime/actor-kind.ts'
 import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 
 /** Every flow has its own actor key. */
-export const OAUTH_REDIRECT = 'journey'
+export const OAUTH_REDIRECT = kindName<OauthRedirectContext, OauthRedirectEvent, OauthRedirectInput>(
+  'journey',
+)
 
 export interface OauthRedirectContext {
   readonly flow: string

@@ -14,7 +14,7 @@ import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/r
 import type { MemoriesResponse, Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { renderPage } from '../accounts/callback-page.ts'
-import type { HostContext } from '../host-context.ts'
+import type { HostChange, HostContext } from '../host-context.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { ModuleList, ModuleViews } from '../runtime/module.ts'
 import { createFollowUpsApi } from './follow-ups.ts'
@@ -26,7 +26,7 @@ import { createJoinKeysApi, createWorkersApi } from './workers.ts'
 
 export interface HostApiOptions {
   readonly context: HostContext
-  readonly modules: ModuleList
+  readonly modules: ModuleList<HostChange>
   readonly health: HealthResponse
 }
 

@@ -13,7 +13,7 @@ import { applyRunOptions, checkRunOptions } from '../../core/run/run-options.ts'
 import { isTerminal, queueRetry } from '../../core/run/run-transitions.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { PublishOptions, Run, RunOptions } from '../../protocol/run.ts'
-import type { RunContext, RunInput } from '../runs/run.machine.ts'
+import type { RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import { requestDiscard } from '../runs/undelivered-discards.ts'
 import type { ApiDependencies } from './create-host-api.ts'
@@ -72,7 +72,7 @@ export function createRunsApi(api: ApiDependencies): RunsApi {
 // ---- reading -----------------------------------------------------------------------------------------------------
 
 export function durableRun({ context }: ApiDependencies, id: string): Run | undefined {
-  const actor = context.system.peekDurable(RUN, id)?.context as RunContext | undefined
+  const actor = context.system.peekDurable(RUN, id)?.context
   return actor?.run ?? context.store.database.runs.get(id)
 }
 

@@ -239,8 +239,7 @@ async function deleteJoinKey(
   const { joinKeys, registry } = api.views.workers
   const joined = withWorkers ? [...registry.all()].filter(({ context }) => context.joinKey === id) : []
   if (!joinKeys.delete(id) && joined.length === 0) return no('unknown', `there is no join key ${id}`)
-  const revoked: WorkerEvent = { type: 'revoked' }
-  for (const worker of joined) api.context.system.send(WORKER, worker.id, revoked)
+  for (const worker of joined) api.context.system.send(WORKER, worker.id, { type: 'revoked' })
   const committed = await api.whenCommitted()
   return committed.ok ? yes({ ok: true }) : committed
 }

@@ -1,4 +1,5 @@
 /** The attention module keeps the list of what needs a person, and pushes it to dashboards when it has changed. */
+
 import { type CollectedAttention, mayNeedAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import { isLoss } from '../../core/damage.ts'
@@ -11,9 +12,9 @@ import type { Run } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import type { ModuleViews } from '../runtime/module.ts'
+import { observeKind } from '../runtime/module.ts'
 import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
 import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
 import { CONNECTION, WORKER } from '../workers/worker.machine.ts'
@@ -45,11 +46,10 @@ export const attentionModule = defineHostModule({
   name: 'attention',
   create(context, { runs, tracker, workers, scheduler, troubles, jobs }) {
     const views: NeededViews = { runs, tracker, workers, scheduler, troubles, jobs }
-    const { clock, broadcast, requestCommit, store } = context
     const endedRuns = new EndedRuns()
-    const startedAt = clock.now()
+    const startedAt = context.clock.now()
     const facts = (): AttentionFacts => ({ startedAt, ...factsOfViews(context, views, endedRuns) })
-    const attentionBroadcast = new AttentionBroadcast({ clock, broadcast, requestCommit, facts })
+    const attentionBroadcast = new AttentionBroadcast({ ...context, facts })
     const onChange = () => attentionBroadcast.onChange()
     const watch = new TroubleWatch(context, views, endedRuns)
     const stopListening = watch.listen(onChange)
@@ -68,38 +68,39 @@ export const attentionModule = defineHostModule({
         },
       },
       participants: [attentionBroadcast],
-      onStateChange: {
-        [RUN](change) {
-          const { run } = change.after.context as RunContext
+      onStateChange: [
+        observeKind(RUN, (change) => {
+          const { run } = change.after.context
           endedRuns.update(run)
           // A follow-up has brought the pull request up to date, or tried to.
           if (change.over && run.prUrl !== undefined)
             for (const kind of ['conflict', 'verdict'] as const) troubles.end(kind, run.prUrl)
           watch.onRun(change)
           onChange()
-        },
-        [LEASE]: onChange,
-        [WORKER]({ key, over }) {
+        }),
+        observeKind(LEASE, onChange),
+        observeKind(WORKER, ({ key, over }) => {
           if (over) watch.onWorkerRemoved(key)
           onChange()
-        },
-        [CONNECTION](change) {
+        }),
+        observeKind(CONNECTION, (change) => {
           watch.onConnection(change)
           onChange()
-        },
-        [TRACKER_CONNECTION]: onTracker,
-        [TRACKER_POLL]: onTracker,
-      },
-      onViewChange({ view, key }) {
-        const run = view === 'finished run' && key !== undefined ? runs.latest(key) : undefined
+        }),
+        observeKind(TRACKER_CONNECTION, onTracker),
+        observeKind(TRACKER_POLL, onTracker),
+      ],
+      onViewChange(change) {
+        if (change.view === 'terminals' || change.view === 'worker watched') return
+        const run = change.view === 'finished run' ? runs.latest(change.key) : undefined
         if (run !== undefined) endedRuns.update(run)
         onChange()
       },
       start() {
-        const newest = store.database.runs.list({ limit: ATTENTION_RUNS_MAX })
+        const newest = context.store.database.runs.list({ limit: ATTENTION_RUNS_MAX })
         endedRuns.load(newest.map((run) => runs.latest(run.id) ?? run))
         watch.start()
-        void store.events.findDamage()
+        void context.store.events.findDamage()
         onChange()
       },
       onConfigChange() {

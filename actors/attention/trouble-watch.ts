@@ -92,11 +92,11 @@ export class TroubleWatch {
     return hasConflictChanged || hasVerdictChanged
   }
 
-  onRun({ before, after, over, restored }: StateChange): void {
+  onRun({ before, after, over, restored }: StateChange<RunContext>): void {
     const { instant } = this.#context
     const { troubles } = this.#modules
-    const { run, publishing } = after.context as RunContext
-    const wasPublishing = ((before?.context as RunContext | undefined)?.publishing ?? null) !== null
+    const { run, publishing } = after.context
+    const wasPublishing = (before?.context.publishing ?? null) !== null
     // While runs are being restored, most of the refusals are missing.
     if (!restored && (publishing !== null || wasPublishing)) this.#onRefusedWork()
     const reason = run.status === 'queued' ? (run.queueReason ?? '') : ''
@@ -109,10 +109,10 @@ export class TroubleWatch {
   }
 
   /** The connections that end because the host stops say nothing about a worker. */
-  onConnection({ after, over }: StateChange): void {
+  onConnection({ after, over }: StateChange<ConnectionContext>): void {
     const { instant, isOpen } = this.#context
     const { troubles, workers } = this.#modules
-    const { workerId } = after.context as ConnectionContext
+    const { workerId } = after.context
     if (workerId === null) return
     const worker = workers.registry.get(workerId)
     if (worker?.online === true) troubles.end('away', workerId)
@@ -153,7 +153,7 @@ export class TroubleWatch {
     if (subjects.length === 0) return
     const needed = new Set<string>()
     for (const key of system.keys(RUN)) {
-      const run = (system.peek(RUN, key)?.context as RunContext | undefined)?.run
+      const run = system.peek(RUN, key)?.context.run
       if (run === undefined || isTerminal(run.status)) continue
       for (const subject of this.#needsOf(run)?.subjects ?? []) needed.add(subject)
     }

@@ -1,11 +1,13 @@
 /** The agentProbe module publishes `capabilities` when the agents on this machine have changed. */
+
 import { isDeepStrictEqual } from 'node:util'
 import { AGENT_PROBE_MS_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
+import { observeKind } from '../runtime/module.ts'
+import { handleTimer, timerKind } from '../runtime/timer-kind.ts'
 import { EXECUTION } from './daemon.names.ts'
 import { type DaemonContext, defineDaemonModule } from './daemon-context.ts'
-import type { ExecutionContext } from './execution.machine.ts'
 
 /** How often a worker looks for the agents on its machine. */
 export const AGENT_PROBE_MS = 10_000
@@ -22,21 +24,20 @@ export const agentProbeModule = defineDaemonModule({
     const agentProbe = new AgentProbe(context)
     return {
       view: agentProbe,
-      onTimer: { [AGENT_PROBE_TIMER]: () => void agentProbe.run() },
-      onStateChange: {
+      onTimer: [handleTimer(AGENT_PROBE_TIMER, () => void agentProbe.run())],
+      onStateChange: [
         // An agent that was removed since the last probe must not get the next run.
-        [EXECUTION]({ after }) {
-          if ((after.context as ExecutionContext).outcome?.failure === 'configuration') void agentProbe.run()
-        },
-      },
+        observeKind(EXECUTION, ({ after }) => {
+          if (after.context.outcome?.failure === 'configuration') void agentProbe.run()
+        }),
+      ],
       start: () => void agentProbe.run(),
       stop: () => agentProbe.stop(),
     }
   },
 })
 
-/** The timer key of this class. */
-const AGENT_PROBE_TIMER = 'agent-probe'
+const AGENT_PROBE_TIMER = timerKind<'again'>('agent-probe')
 
 /**
  * AgentProbe looks every few seconds for the agents on this machine, and keeps the capabilities that the worker reports.
@@ -77,7 +78,7 @@ class AgentProbe {
     }
     cancelWarning()
     this.#isProbing = false
-    if (!this.#isStopped) timers.in(AGENT_PROBE_TIMER, 'again', AGENT_PROBE_MS)
+    if (!this.#isStopped) timers.in(AGENT_PROBE_TIMER.key(), 'again', AGENT_PROBE_MS)
   }
 
   stop(): void {

@@ -10,7 +10,14 @@ import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system
 import type { ModuleList } from '../runtime/module.ts'
 import type { DaemonEvent } from './daemon.machine.ts'
 import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
-import type { Daemon, DaemonContext, DaemonDependencies, DaemonEnd, DaemonStatus } from './daemon-context.ts'
+import type {
+  Daemon,
+  DaemonChange,
+  DaemonContext,
+  DaemonDependencies,
+  DaemonEnd,
+  DaemonStatus,
+} from './daemon-context.ts'
 import type { HostConnectionContext } from './host-connection.machine.ts'
 import { HostSender } from './host-sender.ts'
 import { daemonModules } from './modules.ts'
@@ -130,7 +137,7 @@ export function createDaemonContext(
   dependencies: DaemonDependencies,
   finish: DaemonContext['finish'],
   system: ActorSystem,
-  modules: () => ModuleList,
+  modules: () => ModuleList<DaemonChange>,
 ): DaemonContext {
   const { clock, database, identity, capabilities, concurrency, version, once } = dependencies
   const timers = new SleepAwareTimers(clock, (key, name) => modules().onTimer(key, name))

@@ -9,7 +9,7 @@ import type { Clock, Log, Meters, RandomSource, StoreState } from '../../core/po
 import type { Result } from '../../core/result.ts'
 import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import { defineModule, type ViewChange } from '../runtime/module.ts'
+import { defineModule } from '../runtime/module.ts'
 import type { HostClock } from './host-clock.ts'
 import type { HostSender } from './host-sender.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
@@ -23,12 +23,17 @@ export interface DaemonContext extends Omit<DaemonDependencies, 'capabilities' |
   readonly capabilities: WorkerCapabilities
   readonly storeState: () => StoreState
   readonly requestCommit: () => void
-  readonly publish: (change: ViewChange) => void
+  readonly publish: (change: DaemonChange) => void
   /** The daemon is neither starting nor on its way to an end. */
   readonly isServing: () => boolean
   /** Ends the process: only the first call counts. */
   readonly finish: (end: DaemonEnd) => void
 }
+
+/** A view answers differently from now on. */
+export type DaemonChange =
+  | { readonly view: 'executions' | 'resumed sandboxes' | 'capabilities' | 'host clock' }
+  | { readonly view: 'host connection'; readonly key: 'up' | 'down' }
 
 export const defineDaemonModule = defineModule<DaemonContext>()
 

@@ -2,6 +2,7 @@ import type { Log } from '../../core/ports.ts'
 import { EXPIRED_SANDBOXES_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import { effectHandlers } from '../runtime/module.ts'
+import { handleTimer, timerKind } from '../runtime/timer-kind.ts'
 import { type DaemonEffect, type DaemonEvent, daemonKind } from './daemon.machine.ts'
 import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
 import { type DaemonContext, defineDaemonModule } from './daemon-context.ts'
@@ -11,7 +12,7 @@ import type { HostConnection } from './host-connection.ts'
 import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 
 /** The timer key of the wait for work. */
-const IDLE_TIMER = 'idle'
+const IDLE_TIMER = timerKind<'idle'>('idle')
 
 /** The daemon module counts what still runs, so that a daemon which is to end knows when it may. */
 export const daemonModule = defineDaemonModule({
@@ -35,10 +36,10 @@ export const daemonModule = defineDaemonModule({
       })
     }
     const watchIdleness = () => {
-      timers.cancelAll(IDLE_TIMER)
+      timers.cancelAll(IDLE_TIMER.key())
       const { running, unacknowledged } = executions.count()
       if (idleMsMax !== undefined && running + unacknowledged + resumedSandboxes.count === 0)
-        timers.in(IDLE_TIMER, 'idle', idleMsMax)
+        timers.in(IDLE_TIMER.key(), 'idle', idleMsMax)
     }
     const runEffect = createDaemonEffects({
       ...context,
@@ -54,10 +55,10 @@ export const daemonModule = defineDaemonModule({
     })
     return {
       effects: effectHandlers<DaemonEffect>({ daemon: runEffect }),
-      onTimer: {
-        [DAEMON_TIMER]: () => sendDaemonEvent({ type: 'timed out' }),
-        [IDLE_TIMER]: () => sendDaemonEvent({ type: 'idle for long' }),
-      },
+      onTimer: [
+        handleTimer(DAEMON_TIMER, () => sendDaemonEvent({ type: 'timed out' })),
+        handleTimer(IDLE_TIMER, () => sendDaemonEvent({ type: 'idle for long' })),
+      ],
       onViewChange({ view }) {
         if (view !== 'executions' && view !== 'resumed sandboxes') return
         publishCount()
@@ -75,7 +76,7 @@ export const diskReclaimModule = defineDaemonModule({
     const isProtected = (runId: string) => executions.claimsRun(runId) || resumedSandboxes.has(runId)
     const diskReclaim = new DiskReclaim(context, isProtected)
     return {
-      onTimer: { [DISK_RECLAIM_TIMER]: () => void diskReclaim.run() },
+      onTimer: [handleTimer(DISK_RECLAIM_TIMER, () => void diskReclaim.run())],
       onViewChange({ view }) {
         if (view === 'host clock') void diskReclaim.run()
       },
@@ -114,7 +115,7 @@ const FLUSH_MS_MAX = 5_000
 const STOPPED = 'the worker is being stopped'
 
 /** The timer key of the daemon's time limits. */
-const DAEMON_TIMER = 'daemon'
+const DAEMON_TIMER = timerKind<'time'>('daemon')
 
 /**
  * Carries out the effects of the daemon machine: connect, count executions, stop them, end.
@@ -124,7 +125,7 @@ const DAEMON_TIMER = 'daemon'
  */
 function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
   const { resumedSandboxes, executions, hostConnection, timers } = ports
-  const setTimeLimit = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
+  const setTimeLimit = (ms: number) => timers.in(DAEMON_TIMER.key(), 'time', ms)
   return (effect) => {
     switch (effect.type) {
       case 'daemon.connect':
@@ -188,8 +189,7 @@ async function flush({
 
 // ---- disk space --------------------------------------------------------------------------------------------------
 
-/** The timer key of this class. */
-const DISK_RECLAIM_TIMER = 'reclaim'
+const DISK_RECLAIM_TIMER = timerKind<'again'>('reclaim')
 
 const RECLAIM_MS = 5 * 60_000
 
@@ -220,7 +220,7 @@ class DiskReclaim {
         'could not reclaim disk space; the next attempt follows in 5 minutes',
       )
     }
-    if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)
+    if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER.key(), 'again', RECLAIM_MS)
   }
 
   stop(): void {

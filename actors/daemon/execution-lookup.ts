@@ -26,9 +26,7 @@ export class ExecutionLookup {
 
   find(leaseId: string): ExecutionView | undefined {
     const actor = this.#system.peek(EXECUTION, leaseId)
-    return actor === undefined
-      ? undefined
-      : { state: String(actor.value), fields: actor.context as ExecutionContext }
+    return actor === undefined ? undefined : { state: String(actor.value), fields: actor.context }
   }
 
   stateOf(leaseId: string): string | undefined {

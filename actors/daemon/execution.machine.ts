@@ -17,7 +17,7 @@ import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.t
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { FailureKind, RunOutcome } from '../../protocol/frames.ts'
 import type { ReportedSandbox } from '../../protocol/run-sandbox.ts'
-import { defineActions } from '../runtime/actions.ts'
+import { defineActions, eventTo } from '../runtime/actions.ts'
 import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { EXECUTION } from './daemon.names.ts'
@@ -245,11 +245,8 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   if (value === 'finished') return [effect({ type: 'execution.report', leaseId: key })]
   if (value === 'recovering') return [effect({ type: 'execution.recover', leaseId: key })]
   const phase = PHASE_NAMES[String(value)] ?? 'on its way'
-  const restarted: ExecutionEvent = {
-    type: 'daemon restarted',
-    reason: daemonEndedError(phase),
-  }
-  return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
+  const reason = daemonEndedError(phase)
+  return [eventTo(EXECUTION, key, { type: 'daemon restarted', reason })]
 }
 
 /** Version 3 did not say whether the agent had begun: in every state but the first two it may have. */

@@ -9,11 +9,13 @@
  * An execution begins when its acceptance has left in time on the connection of its dispatch. Otherwise the host may
  * have given the run to another worker meanwhile, so the execution waits until the host names the lease again.
  */
+
 import type { StopRequest } from '../../core/daemon/ports.ts'
 import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { DaemonContext, ExecutionStatus } from './daemon-context.ts'
 import {
@@ -55,6 +57,9 @@ interface UnansweredDispatch {
   readonly arrivedAt: number
   readonly connectionKey: object | undefined
 }
+
+type ExecutionTimer = 'expiry' | 'publish' | 'kill' | 'older'
+export const EXECUTION_TIMER = timerKind<ExecutionTimer>('lease')
 
 export class Executions {
   readonly #context: DaemonContext
@@ -199,7 +204,7 @@ export class Executions {
     if (since >= (this.#unconfirmedSince.get(leaseId) ?? Number.POSITIVE_INFINITY)) this.#start(leaseId)
     // After its end an execution does not expire: only its report is left, and there is nothing to stop.
     const hasEnded = state === 'recovering' || state === 'finished'
-    if (!hasEnded && until > before) this.#context.timers.at(timerKey(leaseId), 'expiry', until)
+    if (!hasEnded && until > before) this.#context.timers.at(EXECUTION_TIMER.key(leaseId), 'expiry', until)
   }
 
   /** Nothing happens for a lease that this worker does not have. */
@@ -233,13 +238,12 @@ export class Executions {
     if (lookup.stateOf(leaseId) === 'finished') reports.complete(leaseId)
   }
 
-  onClaimTimer(key: string): void {
-    this.#givenUpClaims.onTimer(key)
+  onClaimTimer(leaseId: string): void {
+    this.#givenUpClaims.onTimer(leaseId)
   }
 
-  onTimer(key: string, name: string): void {
+  onTimer(leaseId: string, name: ExecutionTimer): void {
     const { lookup, runner } = this.#parts
-    const leaseId = key.slice(LEASE_TIMER.length)
     if (name === 'expiry') this.#giveUp(leaseId, 'the lease expired without an acknowledgement from the host')
     else if (name === 'publish')
       lookup.send(leaseId, {
@@ -272,7 +276,8 @@ export class Executions {
     const { lookup } = this.#parts
     for (const { fields, state } of lookup.all()) {
       if (state === 'finished') continue
-      if (state === 'finishing') timers.in(timerKey(fields.leaseId), 'publish', LAST_PUBLISH_MS_MAX)
+      if (state === 'finishing')
+        timers.in(EXECUTION_TIMER.key(fields.leaseId), 'publish', LAST_PUBLISH_MS_MAX)
       else this.#handBack(fields.leaseId, reason)
     }
   }
@@ -314,18 +319,18 @@ export class Executions {
 
   // ---- state changes -----------------------------------------------------------------------------------------
 
-  onStateChange({ key, before, after, over, restored }: StateChange): void {
+  onStateChange({ key, before, after, over, restored }: StateChange<ExecutionContext>): void {
     const { timers } = this.#context
     const { outbox, unstoredEnds } = this.#parts
-    const { stop, runId } = after.context as ExecutionContext
+    const { stop, runId } = after.context
     const isEnd = after.value === 'finished' || over
     if (!restored && isEnd && before?.value !== 'finished') unstoredEnds.add(key, runId)
-    const stoppedBefore = (before?.context as ExecutionContext | undefined)?.stop
+    const stoppedBefore = before?.context.stop
     if (before === undefined) outbox.openLease(key, restored)
     // A restored execution has no processes, so there is nothing to stop.
     if (!restored && stop !== null && stop !== stoppedBefore) this.#stop(key, stop)
-    if (after.value === 'finished') timers.cancelAll(timerKey(key))
-    if (over) this.#cleanUp(after.context as ExecutionContext)
+    if (after.value === 'finished') timers.cancelAll(EXECUTION_TIMER.key(key))
+    if (over) this.#cleanUp(after.context)
     this.#context.publish({ view: 'executions' })
   }
 
@@ -335,8 +340,9 @@ export class Executions {
     const { lookup, outbox, runner } = this.#parts
     if (as === 'nothing') outbox.stopSending(leaseId)
     // An interrupted agent may go on for a while, but not beyond the end of its lease.
-    if (how === 'kill' && as !== 'cancelled') timers.cancelAll(timerKey(leaseId))
-    if (as === 'cancelled' && how === 'interrupt') timers.in(timerKey(leaseId), 'kill', CANCEL_KILL_MS)
+    if (how === 'kill' && as !== 'cancelled') timers.cancelAll(EXECUTION_TIMER.key(leaseId))
+    if (as === 'cancelled' && how === 'interrupt')
+      timers.in(EXECUTION_TIMER.key(leaseId), 'kill', CANCEL_KILL_MS)
     runner.forgetJob(leaseId)
     const request: StopRequest = { how, reason, ...(as === 'nothing' ? { leaseLost: true } : {}) }
     if (!runner.stop(leaseId, request)) lookup.send(leaseId, { type: 'ended', outcome: null })
@@ -349,7 +355,7 @@ export class Executions {
     if (costs.length > 0) settlements.add(leaseId, costs, outbox.unacknowledgedUsage(leaseId))
     runner.forgetJob(leaseId)
     runner.stop(leaseId, { how: 'kill', reason: 'the lease is over' })
-    timers.cancelAll(timerKey(leaseId))
+    timers.cancelAll(EXECUTION_TIMER.key(leaseId))
     reports.close(leaseId)
     outbox.closeLease(leaseId)
     this.#terms.delete(leaseId)
@@ -380,11 +386,7 @@ export class Executions {
     const { timers } = this.#context
     const { runner } = this.#parts
     this.#unconfirmedSince.delete(leaseId)
-    timers.in(timerKey(leaseId), 'older', OLDER_GONE_MS_MAX)
+    timers.in(EXECUTION_TIMER.key(leaseId), 'older', OLDER_GONE_MS_MAX)
     runner.enqueue(leaseId)
   }
 }
-
-/** The prefix of this class's timer keys; the lease id follows. */
-const LEASE_TIMER = 'lease '
-const timerKey = (leaseId: string): string => `${LEASE_TIMER}${leaseId}`

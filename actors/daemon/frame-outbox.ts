@@ -6,6 +6,7 @@
  * again what follows it, once. The unsent backlog is limited and shared between the leases in turn, so that an answer
  * the host waits for never queues behind minutes of log.
  */
+
 import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import { readOr } from '../../core/damage.ts'
 import {
@@ -32,6 +33,7 @@ import {
 } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { DaemonContext } from './daemon-context.ts'
 import type { HostSender } from './host-sender.ts'
 
@@ -198,7 +200,8 @@ export class FrameOutbox implements CommitParticipant {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || this.#hasCapacity(lease)) return Promise.resolve()
     // All waiters share a timer: it starts with the first, and releases all of them.
-    if (!this.#isCapacityTimerSet) this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'capacity', CAPACITY_WAIT_MS_MAX)
+    if (!this.#isCapacityTimerSet)
+      this.#ports.timers.in(FRAME_OUTBOX_TIMER.key(), 'capacity', CAPACITY_WAIT_MS_MAX)
     this.#isCapacityTimerSet = true
     return new Promise((resolve) => lease.waiters.push(resolve))
   }
@@ -369,10 +372,10 @@ export class FrameOutbox implements CommitParticipant {
   #scheduleFlush(): void {
     if (this.#isFlushScheduled) return
     this.#isFlushScheduled = true
-    this.#ports.timers.in(FRAME_OUTBOX_TIMER, 'flush', BACKLOG_POLL_MS)
+    this.#ports.timers.in(FRAME_OUTBOX_TIMER.key(), 'flush', BACKLOG_POLL_MS)
   }
 
-  onTimer(name: string): void {
+  onTimer(name: 'capacity' | 'flush'): void {
     if (name === 'capacity') {
       this.#isCapacityTimerSet = false
       for (const { waiters } of this.#leases.values()) for (const resolve of waiters.splice(0)) resolve()
@@ -440,7 +443,7 @@ export class FrameOutbox implements CommitParticipant {
 }
 
 /** The timer key of this class. */
-export const FRAME_OUTBOX_TIMER = 'outbox'
+export const FRAME_OUTBOX_TIMER = timerKind<'capacity' | 'flush'>('outbox')
 
 const frameKey = (leaseId: string, seq: number): string =>
   `${leaseId}/${String(seq).padStart(SEQ_DIGITS, '0')}`

@@ -4,12 +4,15 @@
  * Processes that cannot be killed must not block the run for ever, so a claim lasts for `GIVEN_UP_CLAIM_MS_MAX`. That is
  * time for processes to exit in: when the machine slept, they have it once more.
  */
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 /** How long a given-up lease is still claimed. */
 const GIVEN_UP_CLAIM_MS_MAX = 60_000
 /** A timer that is later than this fires after a sleep of the machine, or of the process. */
 const AWAKE_LATE_MS_MAX = 1_000
+
+export const CLAIM_TIMER = timerKind<'over'>('claim')
 
 export class GivenUpClaims {
   readonly #timers: SleepAwareTimers
@@ -27,12 +30,12 @@ export class GivenUpClaims {
   add(leaseId: string): void {
     const until = this.#timers.now() + GIVEN_UP_CLAIM_MS_MAX
     this.#until.set(leaseId, until)
-    this.#timers.at(timerKey(leaseId), 'over', until)
+    this.#timers.at(CLAIM_TIMER.key(leaseId), 'over', until)
   }
 
   delete(leaseId: string): void {
     this.#until.delete(leaseId)
-    this.#timers.cancelAll(timerKey(leaseId))
+    this.#timers.cancelAll(CLAIM_TIMER.key(leaseId))
   }
 
   /** Ends the claims that no process is left for. */
@@ -40,14 +43,9 @@ export class GivenUpClaims {
     for (const leaseId of this.#until.keys()) if (!isOccupied(leaseId)) this.delete(leaseId)
   }
 
-  onTimer(key: string): void {
-    const leaseId = key.slice(CLAIM_TIMER.length)
+  onTimer(leaseId: string): void {
     const until = this.#until.get(leaseId) ?? Number.POSITIVE_INFINITY
     if (this.#timers.now() - until > AWAKE_LATE_MS_MAX) this.add(leaseId)
     else this.delete(leaseId)
   }
 }
-
-/** The prefix of this class's timer keys; the lease id follows. */
-const CLAIM_TIMER = 'claim '
-const timerKey = (leaseId: string): string => `${CLAIM_TIMER}${leaseId}`

@@ -5,7 +5,7 @@
  * a worker can connect and send heartbeats while its disk fails.
  */
 import { assign, setup } from 'xstate'
-import { defineActions } from '../runtime/actions.ts'
+import { defineActions, eventTo } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-context.ts'
@@ -76,7 +76,7 @@ export const hostConnectionMachine = setup({
     noteEnd: assign(({ event }) => (event.type === 'refused for good' ? { end: event.end } : {})),
     sendEnd: sendEvent(({ event }) =>
       event.type === 'refused for good'
-        ? { to: { kind: DAEMON, key: DAEMON }, event: { type: 'host connection ended', end: event.end } }
+        ? eventTo(DAEMON, DAEMON, { type: 'host connection ended', end: event.end })
         : [],
     ),
     end: endActor(),

@@ -5,6 +5,7 @@
  * `cancel` and `revoked`. Secrets pass through and are stored only by the `Identity`. All frames that do not concern the
  * connection itself go to the frame router.
  */
+
 import { backoffMs } from '../../core/backoff.ts'
 import type { ConnectionListener, DialledConnection } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
@@ -27,6 +28,7 @@ import {
 import { messageOf } from '../../protocol/message-of.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import type { ModuleViews } from '../runtime/module.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import { HOST_CONNECTION } from './daemon.names.ts'
 import type { DaemonContext, DaemonEnd } from './daemon-context.ts'
 import type { HostConnectionEffect, HostConnectionEvent } from './host-connection.machine.ts'
@@ -96,20 +98,20 @@ export class HostConnection {
         this.#register()
         return
       case 'connection.start heartbeats':
-        timers.in(HOST_CONNECTION_TIMER, 'beat', hostSender.session?.heartbeatMs ?? WORKER_HEARTBEAT_MS)
+        timers.in(HOST_CONNECTION_TIMER.key(), 'beat', hostSender.session?.heartbeatMs ?? WORKER_HEARTBEAT_MS)
         return
       case 'connection.wait':
         timers.in(
-          HOST_CONNECTION_TIMER,
+          HOST_CONNECTION_TIMER.key(),
           'wait',
           backoffMs(effect.failures, BACKOFF_MS_FIRST, BACKOFF_MS_MAX, random.fraction()),
         )
         return
       case 'connection.wait long':
-        timers.in(HOST_CONNECTION_TIMER, 'wait', UPDATE_WAIT_MS)
+        timers.in(HOST_CONNECTION_TIMER.key(), 'wait', UPDATE_WAIT_MS)
         return
       case 'connection.close':
-        timers.cancelAll(HOST_CONNECTION_TIMER)
+        timers.cancelAll(HOST_CONNECTION_TIMER.key())
         this.#closeSilentTransport()
         this.#release()?.transport?.close()
     }
@@ -155,7 +157,7 @@ export class HostConnection {
     return new Promise((resolve) => {
       const sentAt = this.#sendHeartbeatWith({ capabilities: this.#capabilities() })
       this.#lastBeat = { sentAt, onAnswered: resolve }
-      timers.in(HOST_CONNECTION_TIMER, 'last beat', LAST_ANSWER_MS_MAX)
+      timers.in(HOST_CONNECTION_TIMER.key(), 'last beat', LAST_ANSWER_MS_MAX)
     })
   }
 
@@ -214,7 +216,7 @@ export class HostConnection {
     }
     const transport = dialer.dial(listener, auth)
     session.transport = transport
-    if (isCurrent()) timers.in(HOST_CONNECTION_TIMER, 'register', UNREGISTERED_MS_MAX)
+    if (isCurrent()) timers.in(HOST_CONNECTION_TIMER.key(), 'register', UNREGISTERED_MS_MAX)
   }
 
   /** Prefers a pairing token, because its presence means that a person has just put it there; a join key is last. */
@@ -256,8 +258,8 @@ export class HostConnection {
     hostClock.onRegistered()
     session.heartbeatMs = Math.min(HEARTBEAT_MS_MAX, Math.max(HEARTBEAT_MS_MIN, frame.heartbeatIntervalMs))
     this.#hasEverRegistered = true
-    timers.cancel(HOST_CONNECTION_TIMER, 'register')
-    timers.at(HOST_CONNECTION_TIMER, 'silence', session.receivedAt + WORKER_HOST_SILENCE_MS)
+    timers.cancel(HOST_CONNECTION_TIMER.key(), 'register')
+    timers.at(HOST_CONNECTION_TIMER.key(), 'silence', session.receivedAt + WORKER_HOST_SILENCE_MS)
     this.#lastForeignHost = undefined
     if (frame.credential !== undefined) void this.#storeCredential(frame, frame.credential)
     else void this.#storeInstallation(frame.installation)
@@ -410,13 +412,13 @@ export class HostConnection {
     const { session } = this.#context.hostSender
     if (session === undefined || !session.isRegistered) return
     this.sendHeartbeat()
-    this.#context.timers.in(HOST_CONNECTION_TIMER, 'beat', session.heartbeatMs)
+    this.#context.timers.in(HOST_CONNECTION_TIMER.key(), 'beat', session.heartbeatMs)
   }
 
   #checkSilence(): void {
     const until = (this.#context.hostSender.session?.receivedAt ?? 0) + WORKER_HOST_SILENCE_MS
     if (this.#context.timers.now() > until) this.#giveUpSilent()
-    else this.#context.timers.at(HOST_CONNECTION_TIMER, 'silence', until + 1)
+    else this.#context.timers.at(HOST_CONNECTION_TIMER.key(), 'silence', until + 1)
   }
 
   #giveUp(reason: string): void {
@@ -451,15 +453,15 @@ export class HostConnection {
   #release(): HostSession | undefined {
     const { hostSender, timers, publish } = this.#context
     const session = hostSender.releaseSession()
-    timers.cancelAll(HOST_CONNECTION_TIMER)
+    timers.cancelAll(HOST_CONNECTION_TIMER.key())
     this.#lastBeat?.onAnswered()
     if (session?.isRegistered === true) publish({ view: 'host connection', key: 'down' })
     return session
   }
 }
 
-/** The timer key of this class. */
-export const HOST_CONNECTION_TIMER = 'host-connection'
+type TimerName = 'beat' | 'last beat' | 'register' | 'silence' | 'wait'
+export const HOST_CONNECTION_TIMER = timerKind<TimerName>('host-connection')
 
 const NOT_PAIRED: DaemonEnd = {
   is: 'no-credential',

@@ -2,9 +2,10 @@
  * The modules of the worker daemon, and the list in which they are created, started, asked for their part of a commit,
  * and notified of changes. Each may use the views of those above it.
  */
+
 import type { ActorKind } from '../runtime/actor-kind.ts'
-import type { ModuleDefinition } from '../runtime/module.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, type ModuleDefinition, observeKind } from '../runtime/module.ts'
+import { handleTimer } from '../runtime/timer-kind.ts'
 import { agentProbeModule } from './agent-probe.module.ts'
 import { daemonModule, diskReclaimModule } from './daemon.module.ts'
 import { EXECUTION } from './daemon.names.ts'
@@ -14,8 +15,9 @@ import { DispatchAdmission } from './dispatch-admission.ts'
 import { type ExecutionEffect, executionKind } from './execution.machine.ts'
 import { ExecutionLookup } from './execution-lookup.ts'
 import { ExecutionRunner } from './execution-runner.ts'
-import { Executions } from './executions.ts'
+import { EXECUTION_TIMER, Executions } from './executions.ts'
 import { FRAME_OUTBOX_TIMER, FrameOutbox } from './frame-outbox.ts'
+import { CLAIM_TIMER } from './given-up-claims.ts'
 import { type HostConnectionEffect, hostConnectionKind } from './host-connection.machine.ts'
 import { HOST_CONNECTION_TIMER, HostConnection } from './host-connection.ts'
 import { HostFrameRouter } from './host-frame-router.ts'
@@ -50,7 +52,7 @@ export const frameOutboxModule = defineDaemonModule({
     return {
       view: outbox,
       participants: [outbox],
-      onTimer: { [FRAME_OUTBOX_TIMER]: (_, name) => outbox.onTimer(name) },
+      onTimer: [handleTimer(FRAME_OUTBOX_TIMER, (_, name) => outbox.onTimer(name))],
       onViewChange({ view }) {
         if (view === 'host connection') outbox.onConnectionChange()
       },
@@ -67,8 +69,8 @@ export const settlementsModule = defineDaemonModule({
       view: settlements,
       participants: [settlements],
       onRestored: () => settlements.restore(),
-      onViewChange({ view, key }) {
-        if (view === 'host connection' && key === 'up') settlements.sendAll()
+      onViewChange(change) {
+        if (change.view === 'host connection' && change.key === 'up') settlements.sendAll()
       },
     }
   },
@@ -90,11 +92,11 @@ export const executionsModule = defineDaemonModule({
       view: { executions, runner },
       participants: [unstoredEnds],
       effects: effectHandlers<ExecutionEffect>({ execution: (effect) => executions.runEffect(effect) }),
-      onStateChange: { [EXECUTION]: (change) => executions.onStateChange(change) },
-      onTimer: {
-        lease: (key, name) => executions.onTimer(key, name),
-        claim: (key) => executions.onClaimTimer(key),
-      },
+      onStateChange: [observeKind(EXECUTION, (change) => executions.onStateChange(change))],
+      onTimer: [
+        handleTimer(EXECUTION_TIMER, (leaseId, name) => executions.onTimer(leaseId, name)),
+        handleTimer(CLAIM_TIMER, (leaseId) => executions.onClaimTimer(leaseId)),
+      ],
       // Every restored execution has opened its lease in the outbox by now.
       onRestored: () => outbox.eraseUnownedFrames(system.damagedKeysOf(EXECUTION)),
     }
@@ -122,10 +124,10 @@ export const resumedSandboxesModule = defineDaemonModule({
       effects: effectHandlers<ResumedSandboxEffect>({
         sandbox: (effect) => resumedSandboxes.runEffect(effect),
       }),
-      onTimer: { booted: (key, name) => resumedSandboxes.onTimer(key, name) },
-      onViewChange({ view, key }) {
-        if (view !== 'host connection') return
-        if (key === 'up') resumedSandboxes.onConnectionUp()
+      onTimer: resumedSandboxes.timerHandlers,
+      onViewChange(change) {
+        if (change.view !== 'host connection') return
+        if (change.key === 'up') resumedSandboxes.onConnectionUp()
         else resumedSandboxes.onConnectionDown()
       },
     }
@@ -145,8 +147,8 @@ export const hostFrameRouterModule = defineDaemonModule({
     })
     return {
       view: new HostFrameRouter(context, modules, dispatchAdmission, sharedActors),
-      onViewChange({ view, key }) {
-        if (view === 'host connection' && key === 'down') sharedActors.stop()
+      onViewChange(change) {
+        if (change.view === 'host connection' && change.key === 'down') sharedActors.stop()
       },
       stop: () => sharedActors.stop(),
     }
@@ -168,7 +170,7 @@ export const hostConnectionModule = defineDaemonModule({
       effects: effectHandlers<HostConnectionEffect>({
         connection: (effect) => hostConnection.runEffect(effect),
       }),
-      onTimer: { [HOST_CONNECTION_TIMER]: (_, name) => hostConnection.onTimer(name) },
+      onTimer: [handleTimer(HOST_CONNECTION_TIMER, (_, name) => hostConnection.onTimer(name))],
       onViewChange({ view }) {
         if (view === 'capabilities') hostConnection.onCapabilitiesChanged()
       },

@@ -5,6 +5,7 @@
  * for a booted sandbox is answered at once; a request during closing boots it again afterwards. The usage of a session
  * is sent when its sandbox closes, best effort: it belongs to no lease, so the outbox does not keep it.
  */
+
 import type { Executor } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, CreateScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import { formatBootRefusal } from '../../core/daemon/terminal.ts'
@@ -15,6 +16,7 @@ import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
+import { handleTimer, timerKind } from '../runtime/timer-kind.ts'
 import { RESUMED_SANDBOX } from './daemon.names.ts'
 import type { DaemonContext } from './daemon-context.ts'
 import type {
@@ -22,7 +24,7 @@ import type {
   ResumedSandboxEvent,
   ResumedSandboxWait,
 } from './resumed-sandbox.machine.ts'
-import { type SessionEnding, TerminalBroadcast } from './terminal-broadcast.ts'
+import { type SessionEnding, TERMINAL_TIMER, TerminalBroadcast } from './terminal-broadcast.ts'
 
 export interface ResumedSandboxesPorts extends Pick<DaemonContext, 'timers' | 'hostSender' | 'system'> {
   readonly log: Log
@@ -99,7 +101,7 @@ export class ResumedSandboxes {
     if (effect.type === 'sandbox.boot') void this.#boot(runId)
     else if (effect.type === 'sandbox.close') void this.#close(runId)
     else if (effect.type === 'sandbox.clean up') this.#cleanUp(runId)
-    else this.#ports.timers.in(waitTimerKey(runId), 'up', WAITS_MS[effect.type])
+    else this.#ports.timers.in(RESUMED_SANDBOX_TIMER.key(runId), 'up', WAITS_MS[effect.type])
   }
 
   // ---- queries ------------------------------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ export class ResumedSandboxes {
     const { afterwards, later } = this.#sandboxes.get(runId) ?? {}
     this.#sandboxes.delete(runId)
     this.#rememberEnded(runId)
-    timers.cancelAll(waitTimerKey(runId))
+    timers.cancelAll(RESUMED_SANDBOX_TIMER.key(runId))
     afterwards?.()
     if (afterwards !== undefined) this.#sendFailed(later?.requestIds ?? [], RELEASED)
     else if (later !== undefined) this.#tryBoot(runId, later)
@@ -326,7 +328,7 @@ export class ResumedSandboxes {
     const { log } = this.#ports
     try {
       const onEnded = (ending: SessionEnding) => this.#onSessionEnded(runId, ending)
-      return new TerminalBroadcast({ ...this.#ports, key: terminalTimerKey(runId), onEnded }, sandbox, size)
+      return new TerminalBroadcast({ ...this.#ports, key: TERMINAL_TIMER.key(runId), onEnded }, sandbox, size)
     } catch (error) {
       log.error({ run: runId, reason: messageOf(error) }, 'could not open a terminal')
       return undefined
@@ -338,7 +340,7 @@ export class ResumedSandboxes {
     if (known !== undefined) known.terminal = undefined
     if (ending.serializedScreen !== undefined) {
       this.#ended.set(runId, ending)
-      this.#ports.timers.in(endingTimerKey(runId), 'old', ADRIFT_MS)
+      this.#ports.timers.in(ENDED_SESSION_TIMER.key(runId), 'old', ADRIFT_MS)
     }
     this.#send(runId, { type: 'session ended' })
   }
@@ -397,11 +399,12 @@ export class ResumedSandboxes {
     for (const snapshot of snapshots) hostSender.send({ type: 'run-usage-snapshot', snapshot })
   }
 
-  onTimer(key: string, name: string): void {
-    if (key.startsWith(WAIT_TIMER)) this.#send(key.slice(WAIT_TIMER.length), { type: 'timed out' })
-    else if (key.startsWith(ENDING_TIMER)) this.#forgetEnding(key.slice(ENDING_TIMER.length))
-    else this.#sandboxes.get(key.slice(TERMINAL_TIMER.length))?.terminal?.onTimer(name)
-  }
+  /** The timers of resumed sandboxes, of their ended sessions and of their terminals. */
+  readonly timerHandlers = [
+    handleTimer(RESUMED_SANDBOX_TIMER, (runId) => this.#send(runId, { type: 'timed out' })),
+    handleTimer(ENDED_SESSION_TIMER, (runId) => this.#forgetEnding(runId)),
+    handleTimer(TERMINAL_TIMER, (runId, name) => this.#sandboxes.get(runId)?.terminal?.onTimer(name)),
+  ]
 
   // ---- actors ---------------------------------------------------------------------------------------------------
 
@@ -424,11 +427,7 @@ export class ResumedSandboxes {
 /** Whether the usage is the session's own, not that of a subagent. */
 const isOfMainAgent = ({ subagentId }: UsageSnapshot): boolean => subagentId === undefined
 
-/** The prefix of this class's timer keys. */
-const RESUMED_SANDBOX_TIMER = 'booted '
-const WAIT_TIMER = `${RESUMED_SANDBOX_TIMER}wait `
-const ENDING_TIMER = `${RESUMED_SANDBOX_TIMER}ending `
-const TERMINAL_TIMER = `${RESUMED_SANDBOX_TIMER}shown `
-const waitTimerKey = (runId: string): string => `${WAIT_TIMER}${runId}`
-const endingTimerKey = (runId: string): string => `${ENDING_TIMER}${runId}`
-const terminalTimerKey = (runId: string): string => `${TERMINAL_TIMER}${runId}`
+/** Bounds how long an actor stays in a state. */
+const RESUMED_SANDBOX_TIMER = timerKind<'up'>('booted')
+/** Bounds how long the last screen of a session is kept. */
+const ENDED_SESSION_TIMER = timerKind<'old'>('ended-session')

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../../core/ports.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
+import type { TimerKey } from '../runtime/timer-kind.ts'
 
 /** How late a timer can fire because the machine slept. */
 const SLEEP_MS_MAX = 5_000
@@ -31,19 +32,19 @@ export class SleepAwareTimers {
   }
 
   /** Sets a timer for an instant of the monotonic clock. Setting the same timer again moves it. */
-  at(key: string, name: string, instant: number): void {
+  at<N extends string>(key: TimerKey<N>, name: NoInfer<N>, instant: number): void {
     this.#deadlines.set(key, name, instant)
   }
 
-  in(key: string, name: string, ms: number): void {
+  in<N extends string>(key: TimerKey<N>, name: NoInfer<N>, ms: number): void {
     this.#deadlines.set(key, name, this.now() + ms)
   }
 
-  cancel(key: string, name: string): void {
+  cancel<N extends string>(key: TimerKey<N>, name: NoInfer<N>): void {
     this.#deadlines.cancel(key, name)
   }
 
-  cancelAll(key: string): void {
+  cancelAll(key: TimerKey): void {
     this.#deadlines.cancelAll(key)
   }
 

@@ -5,6 +5,7 @@
  * contains exactly what was printed before. The session is paused when its output cannot be drawn and sent fast enough,
  * so a flood waits in the session, not in memory. The terminal has the size of the view that typed last.
  */
+
 import {
   type BootedSandbox,
   type CreateScreen,
@@ -19,11 +20,15 @@ import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import { TerminalOutputFilter } from '../../protocol/terminal-output-filter.ts'
+import { type TimerKey, timerKind } from '../runtime/timer-kind.ts'
 import type { DaemonContext } from './daemon-context.ts'
+
+type TerminalTimer = 'poll' | 'size'
+export const TERMINAL_TIMER = timerKind<TerminalTimer>('shown')
 
 export interface TerminalBroadcastPorts extends Pick<DaemonContext, 'timers' | 'hostSender'> {
   /** The timer key of this terminal. */
-  readonly key: string
+  readonly key: TimerKey<TerminalTimer>
   readonly log: Log
   readonly makeScreen: CreateScreen
   /** Called when the session's process has ended and every view has been informed. */
@@ -254,7 +259,7 @@ export class TerminalBroadcast {
     this.#advance()
   }
 
-  onTimer(name: string): void {
+  onTimer(name: TerminalTimer): void {
     if (this.#isOver) return
     if (name === 'size') {
       this.#applySize()

@@ -1,10 +1,12 @@
 /** The dashboard module sends `run-updated` for every run that changed, and for queued runs that wait for another reason. */
+
 import { readOr } from '../../core/damage.ts'
 import type { Cancel, Clock, RunRecords } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
-import { RUN, type RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.machine.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
+import { observeKind } from '../runtime/module.ts'
 
 /** Shortest interval between two pushes of one run; the last state is always pushed. */
 export const RUN_PUSH_MS = 100
@@ -61,19 +63,18 @@ export const dashboardModule = defineHostModule({
 
     return {
       participants: [runBroadcast],
-      onStateChange: {
-        [RUN]: ({ before, after }) => {
-          const { run } = after.context as RunContext
-          if (run !== (before?.context as RunContext | undefined)?.run) runBroadcast.addChanged(run)
-        },
-      },
-      onViewChange({ view, key }) {
-        if (key === undefined) return
+      onStateChange: [
+        observeKind(RUN, ({ before, after }) => {
+          const { run } = after.context
+          if (run !== before?.context.run) runBroadcast.addChanged(run)
+        }),
+      ],
+      onViewChange(change) {
         const run =
-          view === 'finished run'
-            ? runs.latest(key)
-            : view === 'wait reason'
-              ? jobs.waitingRun(key)
+          change.view === 'finished run'
+            ? runs.latest(change.key)
+            : change.view === 'wait reason'
+              ? jobs.waitingRun(change.key)
               : undefined
         if (run !== undefined) runBroadcast.addChanged(run)
       },

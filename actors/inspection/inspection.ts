@@ -2,19 +2,20 @@
  * Inspection lets people watch the actors of this process, and those that workers share. The actor system is observed
  * only while somebody does.
  */
+
 import type { InspectionReceiver, InspectionSession } from '../../core/connection-ports.ts'
 import { shortName } from '../../core/inspection/shown-fields.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { HostFrameOf, WorkerFrameOf } from '../../protocol/frames.ts'
+import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { InspectedActor } from '../../protocol/inspection.ts'
 import { INSPECT_VIEWERS_MAX, SHARED_ACTORS_MAX } from '../../protocol/limits.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
-import type { ConnectionContext } from '../workers/connection.machine.ts'
+import { observeKind } from '../runtime/module.ts'
 import { CONNECTION } from '../workers/worker.machine.ts'
 import { ActorRecorder } from './actor-recorder.ts'
 import { InspectionViewer } from './inspection-viewer.ts'
 
-export type InspectionPorts = Pick<HostContext, 'clock' | 'system' | 'version'>
+export type InspectionPorts = Pick<HostContext, 'clock' | 'system' | 'version' | 'publish'>
 
 export class Inspection {
   readonly #ports: InspectionPorts
@@ -24,6 +25,7 @@ export class Inspection {
   constructor(ports: InspectionPorts) {
     this.#ports = ports
     this.workerActors = new WorkerActors({
+      publish: ports.publish,
       now: () => ports.clock.now(),
       onChange: (changed, gone) => {
         for (const viewer of this.#viewers) viewer.onShared(changed, gone)
@@ -79,13 +81,10 @@ export class Inspection {
   }
 }
 
-interface WorkerActorsPorts {
+interface WorkerActorsPorts extends Pick<HostContext, 'publish'> {
   readonly now: () => number
   readonly onChange: (changed: readonly InspectedActor[], gone: readonly string[]) => void
 }
-
-/** Sends to one connected worker. */
-type SendToWorker = (workerId: string, frame: HostFrameOf<'watch-actors'>) => void
 
 /**
  * WorkerActors holds the actors that workers share while somebody inspects this host: kinds, keys and states, nothing
@@ -97,15 +96,9 @@ class WorkerActors {
   /** The workers that know that they are watched. */
   readonly #asked = new Set<string>()
   #isWatched = false
-  #send: SendToWorker = () => {}
 
   constructor(ports: WorkerActorsPorts) {
     this.#ports = ports
-  }
-
-  /** @param send set by the module that knows the connections */
-  sendBy(send: SendToWorker): void {
-    this.#send = send
   }
 
   /** Every actor that a worker shares now. */
@@ -117,13 +110,13 @@ class WorkerActors {
   onFrameReceived(workerId: string): void {
     if (!this.#isWatched || this.#asked.has(workerId)) return
     this.#asked.add(workerId)
-    this.#send(workerId, { type: 'watch-actors', on: true })
+    this.#ports.publish({ view: 'worker watched', key: workerId, on: true })
   }
 
   setWatched(isWatched: boolean): void {
     this.#isWatched = isWatched
     if (isWatched) return
-    for (const workerId of this.#asked) this.#send(workerId, { type: 'watch-actors', on: false })
+    for (const key of this.#asked) this.#ports.publish({ view: 'worker watched', key, on: false })
     this.#asked.clear()
     this.#actors.clear()
   }
@@ -159,16 +152,17 @@ class WorkerActors {
 export const inspectionModule = defineHostModule({
   name: 'inspection',
   create({ inspection }, { workers }) {
-    inspection.workerActors.sendBy((workerId, frame) => {
-      workers.connections.sendToWorker(workerId, frame)
-    })
     return {
-      onStateChange: {
-        [CONNECTION]: ({ after, over }) => {
-          const { workerId } = after.context as ConnectionContext
-          if (over && workerId !== null) inspection.workerActors.onLost(workerId)
-        },
+      onViewChange(change) {
+        if (change.view === 'worker watched')
+          workers.connections.sendToWorker(change.key, { type: 'watch-actors', on: change.on })
       },
+      onStateChange: [
+        observeKind(CONNECTION, ({ after, over }) => {
+          const { workerId } = after.context
+          if (over && workerId !== null) inspection.workerActors.onLost(workerId)
+        }),
+      ],
       stop: () => inspection.stop(),
       sizes: () => ({ inspectionViewers: inspection.viewerCount }),
     }

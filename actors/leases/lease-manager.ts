@@ -4,6 +4,7 @@
  * Effects run after the commit that caused them, and running one twice is harmless: the lease's state is checked again
  * first. FrameReceiver applies the frames; the lease machine decides about states.
  */
+
 import { NO_ANSWER } from '../../core/fleet/rejection.ts'
 import {
   leaseDeadline,
@@ -20,6 +21,7 @@ import { RUN } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { ModuleViews } from '../runtime/module.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import { WORKER } from '../workers/worker.machine.ts'
 import type { FrameReceiver } from './frame-receiver.ts'
@@ -28,7 +30,7 @@ import { LEASE } from './lease.names.ts'
 
 type LeaseManagerModules = Pick<ModuleViews, 'workers' | 'jobs' | 'endedLeases' | 'leaseShares'>
 
-const timerKey = (leaseId: string): string => `lease ${leaseId}`
+export const LEASE_TIMER = timerKind<'answer' | 'away' | 'cancel'>('lease')
 
 export class LeaseManager {
   readonly #context: HostContext
@@ -104,10 +106,10 @@ export class LeaseManager {
     if (spawned.ok) system.send(RUN, run.id, granted)
   }
 
-  onLeaseChanged({ key, before, after, over, restored }: StateChange): void {
+  onLeaseChanged({ key, before, after, over, restored }: StateChange<LeaseContext>): void {
     const { registry, dispatchBackoff } = this.#modules.workers
     const frameReceiver = this.#frameReceiver
-    const lease = after.context as LeaseContext
+    const lease = after.context
     if (over) {
       this.#onLeaseEnded(lease)
       return
@@ -121,7 +123,8 @@ export class LeaseManager {
     }
     frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
     if (after.value === 'held' && !restored) frameReceiver.onLeaseHeld(lease.id)
-    if (before !== undefined && before.value !== after.value) this.#context.timers.cancelAll(timerKey(key))
+    if (before !== undefined && before.value !== after.value)
+      this.#context.timers.cancelAll(LEASE_TIMER.key(key))
   }
 
   #onLeaseEnded(lease: LeaseContext): void {
@@ -129,7 +132,7 @@ export class LeaseManager {
     const { workers, jobs, leaseShares } = this.#modules
     workers.registry.removeLease(lease)
     this.#frameReceiver.closeLease(lease.id)
-    timers.cancelAll(timerKey(lease.id))
+    timers.cancelAll(LEASE_TIMER.key(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelSent.delete(lease.id)
     jobs.preparation.forgetJob(lease.id)
@@ -140,8 +143,7 @@ export class LeaseManager {
   }
 
   /** Called when a timer of a lease fires. */
-  onTimer(key: string, name: string): void {
-    const leaseId = key.slice('lease '.length)
+  onTimer(leaseId: string, name: 'answer' | 'away' | 'cancel'): void {
     const at = this.#context.instant()
     if (name === 'away') this.#sendEvent(leaseId, { type: 'lease expired', at })
     else if (name === 'cancel') this.#sendEvent(leaseId, { type: 'cancel timed out', at })
@@ -169,7 +171,7 @@ export class LeaseManager {
     const snapshot = system.peek(LEASE, leaseId)
     // The lease may have changed between the commit and now.
     if (snapshot === undefined || (snapshot.value !== 'offered' && snapshot.value !== 'unconfirmed')) return
-    const lease = snapshot.context as LeaseContext
+    const lease = snapshot.context
     const refusal =
       snapshot.value === 'unconfirmed' ? 'the worker disconnected before' : this.#sendDispatch(lease)
     this.#dispatchCounter.add(refusal === undefined ? 'sent' : 'withdrawn')
@@ -193,7 +195,7 @@ export class LeaseManager {
     if (member.context.capabilities?.ending === true) return 'the worker is about to end'
     if (config().policy.paused) return 'dispatching is paused'
     // Set the timer before anything that could throw, so that an unanswered lease always ends.
-    timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
+    timers.set(LEASE_TIMER.key(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
     const job = this.#modules.jobs.preparation.prepareJob(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
@@ -224,8 +226,8 @@ export class LeaseManager {
     const { timers } = this.#context
     const lease = this.#modules.workers.registry.lease(leaseId)
     if (lease === undefined) return
-    timers.cancelAll(timerKey(leaseId))
-    timers.set(timerKey(leaseId), 'away', this.#deadlineOf(lease, arrived))
+    timers.cancelAll(LEASE_TIMER.key(leaseId))
+    timers.set(LEASE_TIMER.key(leaseId), 'away', this.#deadlineOf(lease, arrived))
   }
 
   #deadlineOf({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
@@ -249,8 +251,8 @@ export class LeaseManager {
     this.#modules.workers.connections.sendToWorker(workerId, { type: 'cancel', leaseId, reason })
     if (!this.#cancelSent.has(leaseId)) {
       this.#cancelSent.add(leaseId)
-      timers.cancelAll(timerKey(leaseId))
-      timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)
+      timers.cancelAll(LEASE_TIMER.key(leaseId))
+      timers.set(LEASE_TIMER.key(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)
     }
   }
 

@@ -21,7 +21,6 @@ import type { StateChange } from '../runtime/actor-system.ts'
 import type { EnrolledWorker } from '../workers/enrolled-worker.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { EndedLease, EndedLeases } from './ended-leases.ts'
-import type { LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
 /** Stands where only the lost record of a lease said which worker had it. */
@@ -64,11 +63,11 @@ export class LeaseSettlements {
   }
 
   /** Records the end of a lease without a record in the commit in which its run gives it up. */
-  onRunChanged({ key, before, after, over }: StateChange): void {
-    const context = before?.context as RunContext | undefined
+  onRunChanged({ key, before, after, over }: StateChange<RunContext>): void {
+    const context = before?.context
     const leaseId = context?.lease ?? null
     if (context === undefined || leaseId === null || !this.#gone.has(leaseId)) return
-    if (!over && (after.context as RunContext).lease === leaseId) return
+    if (!over && after.context.lease === leaseId) return
     this.#gone.delete(leaseId)
     const endedLeases = this.#endedLeases
     const { clock } = this.#context
@@ -79,8 +78,8 @@ export class LeaseSettlements {
   receive(worker: EnrolledWorker, { leaseId, costs }: WorkerFrameOf<'lease-costs'>): void {
     const [endedLeases, leaseShares] = [this.#endedLeases, this.#leaseShares]
     const { instant, system } = this.#context
-    const denied: LeaseEvent = { type: 'worker denied lease', at: instant() }
-    if (worker.leases.has(leaseId)) system.send(LEASE, leaseId, denied)
+    if (worker.leases.has(leaseId))
+      system.send(LEASE, leaseId, { type: 'worker denied lease', at: instant() })
     // The worker repeats the report, and a lease that could not end now will have ended by then.
     if (worker.leases.has(leaseId)) return
     const ended = endedLeases.find(leaseId)

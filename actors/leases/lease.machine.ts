@@ -9,9 +9,8 @@ import { extend } from '../../core/extend.ts'
 import { LeaseFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunPull } from '../../protocol/run.ts'
-import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
-import { defineActions } from '../runtime/actions.ts'
+import { defineActions, eventTo } from '../runtime/actions.ts'
 import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { LEASE } from './lease.names.ts'
@@ -75,7 +74,6 @@ export type LeaseEffect =
 const { recordEffect, sendEvent, endActor } = defineActions<LeaseContext, LeaseEvent, LeaseEffect>()
 
 const instantOf = (event: LeaseEvent): string => ('at' in event ? event.at : '')
-const runAddress = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
 
 export const leaseMachine = setup({
   types: {} as { context: LeaseContext; events: LeaseEvent; input: LeaseInput },
@@ -123,46 +121,44 @@ export const leaseMachine = setup({
       end: 'fenced' as const,
       why: context.why ?? 'the run was cancelled',
     })),
-    reportAccepted: sendEvent(({ context, event }) => ({
-      to: runAddress(context),
-      event: {
+    reportAccepted: sendEvent(({ context, event }) =>
+      eventTo(RUN, context.runId, {
         type: 'accepted',
         leaseId: context.id,
         workerId: context.workerId,
         workerName: 'workerName' in event ? event.workerName : undefined,
         at: instantOf(event),
-      },
-    })),
-    reportDeclined: sendEvent(({ context, event }) => ({
-      to: runAddress(context),
-      event: { type: 'declined', leaseId: context.id, at: instantOf(event) },
-    })),
-    reportLost: sendEvent(({ context, event }) => ({
-      to: runAddress(context),
-      event: { type: 'lease lost', leaseId: context.id, at: instantOf(event), reason: context.why ?? 'lost' },
-    })),
+      }),
+    ),
+    reportDeclined: sendEvent(({ context, event }) =>
+      eventTo(RUN, context.runId, { type: 'declined', leaseId: context.id, at: instantOf(event) }),
+    ),
+    reportLost: sendEvent(({ context, event }) =>
+      eventTo(RUN, context.runId, {
+        type: 'lease lost',
+        leaseId: context.id,
+        at: instantOf(event),
+        reason: context.why ?? 'lost',
+      }),
+    ),
     reportOutcome: sendEvent(({ context, event }) =>
       event.type === 'completed'
-        ? {
-            to: runAddress(context),
-            event: {
-              type: `ended ${event.outcome.status}`,
-              leaseId: context.id,
-              workerId: context.workerId,
-              at: event.at,
-              outcome: event.outcome,
-              retentionHours: event.retentionHours,
-              ...(event.pull === undefined ? {} : { pull: event.pull }),
-              // Only a cancel request sets `why` on a lease that can still complete.
-              ...(context.why === null ? {} : { unwanted: true as const }),
-            },
-          }
+        ? eventTo(RUN, context.runId, {
+            type: `ended ${event.outcome.status}`,
+            leaseId: context.id,
+            workerId: context.workerId,
+            at: event.at,
+            outcome: event.outcome,
+            retentionHours: event.retentionHours,
+            ...(event.pull === undefined ? {} : { pull: event.pull }),
+            // Only a cancel request sets `why` on a lease that can still complete.
+            ...(context.why === null ? {} : { unwanted: true as const }),
+          })
         : [],
     ),
-    reportCancelEnforced: sendEvent(({ context, event }) => ({
-      to: runAddress(context),
-      event: { type: 'cancel enforced', leaseId: context.id, at: instantOf(event) },
-    })),
+    reportCancelEnforced: sendEvent(({ context, event }) =>
+      eventTo(RUN, context.runId, { type: 'cancel enforced', leaseId: context.id, at: instantOf(event) }),
+    ),
     end: endActor(),
   },
 }).createMachine({
@@ -243,21 +239,19 @@ export const leaseMachine = setup({
 })
 
 /** After a restart no worker is connected yet, so every lease waits for its worker. */
-const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
+const impliedOutputs: NonNullable<ActorKind<LeaseContext>['impliedOutputs']> = (
   key,
-  { value, context },
+  { value, context: lease },
 ): readonly ImpliedOutput[] => {
-  const lease = context as LeaseContext
-  const event = (made: LeaseEvent): ImpliedOutput => ({ is: 'event', to: { kind: LEASE, key }, event: made })
+  const event = (made: LeaseEvent): ImpliedOutput => eventTo(LEASE, key, made)
   const effect = (made: LeaseEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   // The lease's snapshot outranks the run's: a run with an accepted lease is not queued. A run that knows ignores this.
-  const acceptedEvent: RunMachineEvent = {
+  const accepted = eventTo(RUN, lease.runId, {
     type: 'accepted',
     leaseId: key,
     workerId: lease.workerId,
     at: lease.grantedAt,
-  }
-  const accepted: ImpliedOutput = { is: 'event', to: runAddress(lease), event: acceptedEvent }
+  })
   if (value === 'cancelling')
     return [
       accepted,
@@ -275,7 +269,7 @@ const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   return [event({ type: 'worker lost' })]
 }
 
-export const leaseKind: ActorKind = {
+export const leaseKind: ActorKind<LeaseContext> = {
   name: LEASE,
   logic: leaseMachine,
   codec: createSnapshotCodec({
@@ -289,20 +283,13 @@ export const leaseKind: ActorKind = {
     crashesMax: 3,
     withinMs: 60_000,
     finally: 'closed',
-    finalOutputs: (_key, last, reason, at) => {
-      const { runId } = last.context as LeaseContext
-      return [
-        {
-          is: 'event',
-          to: { kind: RUN, key: runId },
-          event: {
-            type: 'lease actor failed',
-            at: new Date(at).toISOString(),
-            reason: `internal error: ${reason}`,
-          },
-        },
-      ]
-    },
+    finalOutputs: (_key, { context }, reason, at) => [
+      eventTo(RUN, context.runId, {
+        type: 'lease actor failed',
+        at: new Date(at).toISOString(),
+        reason: `internal error: ${reason}`,
+      }),
+    ],
   },
   impliedOutputs,
 }

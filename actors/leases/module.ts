@@ -1,19 +1,19 @@
 /** The leases module grants leases, receives the frames of their runs, and ends them. */
+
 import { leaseTermMs, restoredLeaseDeadline } from '../../core/lease/deadline.ts'
 import { UNFINISHED } from '../../core/run/run-transitions.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
-import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import type { RunManager } from '../runs/run-manager.ts'
-import type { ActorSystem } from '../runtime/actor-system.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, observeKind } from '../runtime/module.ts'
+import { handleTimer } from '../runtime/timer-kind.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import { EndedLeases } from './ended-leases.ts'
 import { FrameReceiver } from './frame-receiver.ts'
-import { type LeaseEffect, type LeaseEvent, leaseKind } from './lease.machine.ts'
+import { type LeaseEffect, leaseKind } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 import { LeaseAcknowledgements } from './lease-acknowledgements.ts'
-import { LeaseManager } from './lease-manager.ts'
+import { LEASE_TIMER, LeaseManager } from './lease-manager.ts'
 import { LeaseSettlements } from './lease-settlements.ts'
 
 export interface LeasesView {
@@ -53,7 +53,7 @@ export const endedLeasesModule = defineHostModule({
     return {
       view: { endedLeases, settlements },
       participants: [endedLeases],
-      onStateChange: { [RUN]: (change) => settlements.onRunChanged(change) },
+      onStateChange: [observeKind(RUN, (change) => settlements.onRunChanged(change))],
       start: prune,
       stop: () => cancelPrune(),
     }
@@ -75,8 +75,8 @@ export const leasesModule = defineHostModule({
       view: { manager, frameReceiver, ...endedLeases, acknowledgements },
       effects: effectHandlers<LeaseEffect>({ lease: (effect) => manager.runEffect(effect) }),
       participants: [frameReceiver],
-      onStateChange: { [LEASE]: (change) => manager.onLeaseChanged(change) },
-      onTimer: { lease: (key, name) => manager.onTimer(key, name) },
+      onStateChange: [observeKind(LEASE, (change) => manager.onLeaseChanged(change))],
+      onTimer: [handleTimer(LEASE_TIMER, (leaseId, name) => manager.onTimer(leaseId, name))],
       onRestored: () => reconcileAfterRestart(context, workers.registry, runs, endedLeases.settlements),
       reportGauges(meters) {
         meters.gauge('watermark_lag_frames', frameReceiver.countUncommittedFrames())
@@ -110,11 +110,10 @@ function reconcileAfterRestart(
 
 /** A lease without its run is closed; a run that does not know its lease is told of it. */
 function settleLeases({ system }: HostContext, workers: WorkerRegistry, runs: RunManager): void {
-  const orphaned: LeaseEvent = { type: 'orphaned' }
   for (const lease of [...workers.leases()]) {
-    const run = contextOf(system, lease.runId)
+    const run = system.peek(RUN, lease.runId)?.context
     if (run === undefined || (run.lease !== null && run.lease !== lease.id))
-      system.send(LEASE, lease.id, orphaned)
+      system.send(LEASE, lease.id, { type: 'orphaned' })
     else if (run.lease === null) runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
   }
 }
@@ -131,12 +130,12 @@ function reportLostLeases(
   const waitMs = restoredLeaseDeadline(0, leaseTermMs(timeouts), timeouts)
   const reason = 'the lease was gone after a restart'
   for (const id of [...system.keys(RUN)]) {
-    const leaseId = contextOf(system, id)?.lease ?? null
+    const leaseId = system.peek(RUN, id)?.context?.lease ?? null
     if (leaseId === null || workers.lease(leaseId) !== undefined) continue
     settlements.expectEnd(leaseId)
     clock.after(waitMs, () => {
       // The run may have been cancelled meanwhile, and begun anew.
-      if (contextOf(system, id)?.lease === leaseId)
+      if (system.peek(RUN, id)?.context?.lease === leaseId)
         runs.send(id, { type: 'lease lost', leaseId, at: instant(), reason })
     })
   }
@@ -145,9 +144,6 @@ function reportLostLeases(
 /** The actor's snapshot was damaged, or the record is older than actors. */
 function requeueRunsWithoutActor({ system, store }: HostContext, runs: RunManager): void {
   for (const run of store.database.runs.list({ status: UNFINISHED }))
-    if (contextOf(system, run.id) === undefined && !system.isDamaged(RUN, run.id)) runs.requeueLostRun(run)
-}
-
-function contextOf(system: ActorSystem, runId: string): RunContext | undefined {
-  return system.peek(RUN, runId)?.context as RunContext | undefined
+    if (system.peek(RUN, run.id)?.context === undefined && !system.isDamaged(RUN, run.id))
+      runs.requeueLostRun(run)
 }

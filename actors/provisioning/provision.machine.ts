@@ -8,9 +8,9 @@
 import { assign, setup } from 'xstate'
 import type { ProvisionStep } from '../../core/provision/step-lines.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
+import { type ActorKind, closeOnCrash, kindName } from '../runtime/actor-kind.ts'
 
-export const PROVISION = 'provision'
+export const PROVISION = kindName<ProvisionContext, ProvisionEvent, ProvisionInput>('provision')
 
 export interface ProvisionContext {
   readonly provision: string

@@ -23,7 +23,7 @@ import type { HealthResponse } from '../../protocol/worker.ts'
 import { createHostApi } from '../api/create-host-api.ts'
 import type { HostApi } from '../api/host-api.ts'
 import { DashboardBroadcast } from '../dashboard/dashboard-broadcast.ts'
-import type { HostContext, ProvisioningDependencies } from '../host-context.ts'
+import type { HostChange, HostContext, ProvisioningDependencies } from '../host-context.ts'
 import { Inspection } from '../inspection/inspection.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'
@@ -135,7 +135,7 @@ export function createHost(dependencies: HostDependencies): Host {
 export function createHostContext(
   dependencies: HostDependencies,
   system: ActorSystem,
-  modules: () => ModuleList,
+  modules: () => ModuleList<HostChange>,
 ): HostContext {
   const { clock, random, log, meters } = dependencies
   const currentConfig = new CurrentConfig(dependencies.configuration, dependencies.configText, {
@@ -145,6 +145,7 @@ export function createHostContext(
   })
   const config = () => currentConfig.configuration.effective
   const timeouts = () => config().fleet
+  const publish = (change: HostChange) => modules().onViewChange(change)
   const rootState = () => system.peek(ROOT, ROOT)?.value
   return {
     clock,
@@ -167,9 +168,9 @@ export function createHostContext(
     onConfigChange: () => modules().onConfigChange(),
     broadcast: new DashboardBroadcast(log, clock),
     requestCommit: () => system.requestCommit(),
-    publish: (change) => modules().onViewChange(change),
-    requestScheduling: () => modules().onViewChange({ view: 'placement' }),
-    inspection: new Inspection({ clock, system, version: dependencies.health.version }),
+    publish,
+    requestScheduling: () => publish({ view: 'placement' }),
+    inspection: new Inspection({ clock, system, publish, version: dependencies.health.version }),
     onInvariantViolated(law) {
       meters.count('invariant_violations_total', { law })
       log.error({ law }, 'an invariant is violated; please report this')

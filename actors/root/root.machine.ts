@@ -5,7 +5,7 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
+import { type ActorKind, fatalOnCrash, kindName } from '../runtime/actor-kind.ts'
 
 /** The part of `STOP_MS_MAX` in which the host's own worker ends, and then the listeners close. */
 export const DRAIN_MS_MAX = 3_800
@@ -100,7 +100,7 @@ export const rootMachine = setup({
 })
 
 /** The kind's name, and the key of its only actor. */
-export const ROOT = 'root'
+export const ROOT = kindName<RootContext, RootEvent>('root')
 
 export const rootKind: ActorKind = {
   name: ROOT,

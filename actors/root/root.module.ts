@@ -2,15 +2,15 @@
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import { messageOf } from '../../protocol/message-of.ts'
-import { defineHostModule } from '../host-context.ts'
+import { defineHostModule, type HostChange } from '../host-context.ts'
 import type { RestoreReport } from '../runtime/actor-system.ts'
-import { effectHandlers, type ModuleList } from '../runtime/module.ts'
+import { effectHandlers, type ModuleList, observeKind } from '../runtime/module.ts'
 import { ROOT, type RootEffect, type RootEvent, rootKind } from './root.machine.ts'
 
 export interface RootModulePorts {
   readonly listeners: Listeners
   readonly lifecycle: HostLifecycle
-  readonly modules: () => ModuleList
+  readonly modules: () => ModuleList<HostChange>
 }
 
 export const createRootModule = ({ listeners, lifecycle, modules }: RootModulePorts) =>
@@ -21,13 +21,13 @@ export const createRootModule = ({ listeners, lifecycle, modules }: RootModulePo
       let stopWatchingFile: Cancel = () => {}
       const onFileTouched = () => modules().views.settings.onFileTouched()
       return {
-        onStateChange: {
-          [ROOT]({ after }) {
+        onStateChange: [
+          observeKind(ROOT, ({ after }) => {
             if (after.value !== 'serving') return
             timers.start()
             modules().start()
-          },
-        },
+          }),
+        ],
         effects: effectHandlers<RootEffect>({
           root: createRootEffects({
             restore() {

@@ -1,4 +1,5 @@
 /** The artifact upload module copies the artifacts of completed runs to the bucket. */
+
 import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
@@ -12,7 +13,7 @@ import {
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import { DurableTasks } from '../runtime/durable-tasks.ts'
-import type { RunContext } from './run.machine.ts'
+import { observeKind } from '../runtime/module.ts'
 import { RUN } from './run.machine.ts'
 import type { RunEventLog } from './run-event-log.ts'
 import type { RunPulls } from './run-pulls.ts'
@@ -23,13 +24,13 @@ export const artifactUploadModule = defineHostModule({
     const upload = new ArtifactUpload(context, runRecords.eventLog, jobs.runPulls)
     return {
       participants: [upload],
-      onStateChange: {
-        [RUN]: ({ after, over }) => {
-          if (over) upload.onRunEnded((after.context as RunContext).run)
-        },
-      },
-      onViewChange({ view, key = '' }) {
-        const run = view === 'pull confirmed' ? runs.latest(key) : undefined
+      onStateChange: [
+        observeKind(RUN, ({ after, over }) => {
+          if (over) upload.onRunEnded(after.context.run)
+        }),
+      ],
+      onViewChange(change) {
+        const run = change.view === 'pull confirmed' ? runs.latest(change.key) : undefined
         if (run !== undefined) upload.onRunEnded(run)
       },
       start: () => upload.start(),

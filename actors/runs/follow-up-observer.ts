@@ -23,10 +23,10 @@ export class FollowUpObserver {
     this.#parts = parts
   }
 
-  onRunChange({ key, before, after, over, restored }: StateChange): void {
+  onRunChange({ key, before, after, over, restored }: StateChange<RunContext>): void {
     const { followUpReader } = this.#parts
-    const context = after.context as RunContext
-    const contextBefore = before?.context as RunContext | undefined
+    const context = after.context
+    const contextBefore = before?.context
     if (over) followUpReader.forget(key)
     if (context.job !== 'follow-up') return
     if (over) {

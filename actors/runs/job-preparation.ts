@@ -152,9 +152,9 @@ export class JobPreparation {
   }
 
   /** Whether an edit of the ticket has given the run's next job another repository or branch. */
-  isMoved({ before, after }: StateChange): boolean {
-    const runBefore = (before?.context as RunContext | undefined)?.run
-    const { run } = after.context as RunContext
+  isMoved({ before, after }: StateChange<RunContext>): boolean {
+    const runBefore = before?.context.run
+    const { run } = after.context
     if (runBefore === undefined || runBefore.ticket === run.ticket) return false
     const [from, to] = [this.placeOf(runBefore), this.placeOf(run)]
     return from?.remote !== to?.remote || from?.branch !== to?.branch
@@ -295,6 +295,6 @@ export class JobPreparation {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context
   }
 }

@@ -4,6 +4,7 @@
  * The run changes at once, and its log and record become durable with the next commit. LeaseSettlements makes sure that
  * the costs of a lease are added once.
  */
+
 import { readOr } from '../../core/damage.ts'
 import { attemptsOf, labelFor, labelled } from '../../core/run/cost.ts'
 import { type LeaseShare, settleCosts } from '../../core/run/settle-costs.ts'
@@ -12,9 +13,10 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { observeKind } from '../runtime/module.ts'
 import type { WorkersView } from '../workers/module.ts'
 import type { RunRecordsView } from './module.ts'
-import { costLabelOf, leaseShareOf, RUN, type RunContext, type RunMachineEvent } from './run.machine.ts'
+import { costLabelOf, leaseShareOf, RUN, type RunContext } from './run.machine.ts'
 
 export class LeaseShares {
   readonly #context: HostContext
@@ -31,8 +33,8 @@ export class LeaseShares {
   }
 
   /** Keeps the share of a lease that ends after its run, such as one that is cancelled in the queue. */
-  onRunChanged({ before, over }: StateChange): void {
-    const context = before?.context as RunContext | undefined
+  onRunChanged({ before, over }: StateChange<RunContext>): void {
+    const context = before?.context
     if (!over || context === undefined || context.lease === null) return
     if (this.#workers.registry.lease(context.lease) !== undefined)
       this.#left.set(context.lease, leaseShareOf(context))
@@ -78,9 +80,8 @@ export class LeaseShares {
     const share = known ?? unknownShareOf(run)
     const entries = labelled(costs, share.label)
     if (isJsonEqual(entries, share.entries)) return true
-    const settled: RunMachineEvent = { type: 'costs settled', share, costs }
     if (context === undefined) finishedRuns.update(settleCosts(run, run.costs.length, share, costs).run)
-    else if (system.isRunning(RUN, runId)) system.send(RUN, runId, settled)
+    else if (system.isRunning(RUN, runId)) system.send(RUN, runId, { type: 'costs settled', share, costs })
     else return false
     for (const entry of entries) eventLog.append(runId, { at: instant(), type: 'cost', entry })
     return true
@@ -98,7 +99,7 @@ export class LeaseShares {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context
   }
 }
 
@@ -118,6 +119,6 @@ export const leaseSharesModule = defineHostModule({
   name: 'leaseShares',
   create(context, { runRecords, workers }) {
     const shares = new LeaseShares(context, runRecords, workers)
-    return { view: shares, onStateChange: { [RUN]: (change) => shares.onRunChanged(change) } }
+    return { view: shares, onStateChange: [observeKind(RUN, (change) => shares.onRunChanged(change))] }
   },
 })

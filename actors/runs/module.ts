@@ -12,7 +12,7 @@ import type { Run } from '../../protocol/run.ts'
 import type { KnownTroubles } from '../attention/known-troubles.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, observeKind } from '../runtime/module.ts'
 import type { WorkersView } from '../workers/module.ts'
 import { WORKER } from '../workers/worker.machine.ts'
 import { FinishedRuns } from './finished-runs.ts'
@@ -99,15 +99,15 @@ export const memoriesModule = defineHostModule({
     return {
       view: memories,
       participants: [memories],
-      onStateChange: {
-        [RUN]({ before, after }) {
-          const { run } = after.context as RunContext
-          const wasMerged = (before?.context as RunContext | undefined)?.run.prState === 'merged'
+      onStateChange: [
+        observeKind(RUN, ({ before, after }) => {
+          const { run } = after.context
+          const wasMerged = before?.context.run.prState === 'merged'
           if (run.prState === 'merged' && !wasMerged) onMerged(run)
-        },
-      },
-      onViewChange({ view, key = '' }) {
-        const run = view === 'pull merged' ? runRecords.finishedRuns.latest(key) : undefined
+        }),
+      ],
+      onViewChange(change) {
+        const run = change.view === 'pull merged' ? runRecords.finishedRuns.latest(change.key) : undefined
         if (run !== undefined) onMerged(run)
       },
     }
@@ -123,14 +123,14 @@ export const runsModule = defineHostModule({
     return {
       view: runs,
       effects: effectHandlers<RunEffect>({ run: (effect) => runs.runEffect(effect) }),
-      onStateChange: {
-        [RUN](change) {
+      onStateChange: [
+        observeKind(RUN, (change) => {
           runs.onRunChanged(change)
-          const { status } = (change.after.context as RunContext).run
+          const { status } = change.after.context.run
           // The next attempt may meet no limit.
           if (status === 'preparing') troubles.end('limit', change.key)
-        },
-      },
+        }),
+      ],
       sizes: () => ({ activeRuns: runs.size }),
     }
   },
@@ -172,20 +172,19 @@ export const jobsModule = defineHostModule({
         waitingRun: (runId) => waitingRunOf(context, runId),
       },
       participants: [answeredRemarks],
-      onStateChange: {
-        [RUN](change) {
+      onStateChange: [
+        observeKind(RUN, (change) => {
           observer.onRunChange(change)
           publishingRuns.onRunChange(change)
           if (change.over) troubles.end('follow-up', change.key)
           discardUselessSandbox(context, workers, change)
           workers.setbacks.onRunChange(change, (run) => preparation.needsOf(run))
-          if (preparation.isMoved(change))
-            workers.setbacks.onRunMoved((change.after.context as RunContext).run)
-        },
-        [WORKER]({ key, over }) {
+          if (preparation.isMoved(change)) workers.setbacks.onRunMoved(change.after.context.run)
+        }),
+        observeKind(WORKER, ({ key, over }) => {
           if (over) publishingRuns.onWorkerRemoved(key)
-        },
-      },
+        }),
+      ],
       onConfigChange() {
         followUpReader.onCodeHostChanged()
         publishingRuns.onConfigChange()
@@ -201,7 +200,7 @@ export const jobsModule = defineHostModule({
 })
 
 function waitingRunOf({ system }: Pick<HostContext, 'system'>, runId: string): Run | undefined {
-  const run = system.peek(RUN, runId)?.context as RunContext | undefined
+  const run = system.peek(RUN, runId)?.context
   return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
 }
 
@@ -209,11 +208,11 @@ function waitingRunOf({ system }: Pick<HostContext, 'system'>, runId: string): R
 function discardUselessSandbox(
   { system }: Pick<HostContext, 'system'>,
   workers: WorkersView,
-  { key, before, after }: StateChange,
+  { key, before, after }: StateChange<RunContext>,
 ): void {
   if (before?.value !== 'queued' || after.value !== 'preparing') return
-  const { run } = after.context as RunContext
-  const workerId = uselessHolder(before.context as RunContext, run.sandbox.workerId)
+  const { run } = after.context
+  const workerId = uselessHolder(before.context, run.sandbox.workerId)
   if (workerId !== undefined) requestDiscard(system, workers, { workerId, runId: key })
 }
 
@@ -249,15 +248,15 @@ export const pullStatesModule = defineHostModule({
         pollPull: (place: PullReference) => poller.pollPull(place),
         confirm: (runId: string) => confirmer.confirm(runId),
       },
-      onStateChange: {
-        [RUN]: ({ key, after, over }) => {
-          const { run, job } = after.context as RunContext
+      onStateChange: [
+        observeKind(RUN, ({ key, after, over }) => {
+          const { run, job } = after.context
           confirmer.consider(key)
           if (over && job === 'follow-up') poller.pollRun(run)
-        },
-      },
-      onViewChange({ view, key = '' }) {
-        const run = view === 'pull state hint' ? runs.latest(key) : undefined
+        }),
+      ],
+      onViewChange(change) {
+        const run = change.view === 'pull state hint' ? runs.latest(change.key) : undefined
         if (run !== undefined) poller.pollRun(run)
       },
       onConfigChange: () => confirmer.onCodeHostChanged(),

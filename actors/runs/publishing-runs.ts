@@ -56,8 +56,8 @@ export class PublishingRuns {
     return [...refused, ...lost].filter(({ run }) => run.sandbox.workerId === workerId)
   }
 
-  onRunChange({ key, after, over, restored }: StateChange): void {
-    const context = after.context as RunContext
+  onRunChange({ key, after, over, restored }: StateChange<RunContext>): void {
+    const context = after.context
     if (over || context.doneAt === null) this.#done.delete(key)
     else this.#done.set(key, context.run)
     if (over || context.publishing === null) {

@@ -258,7 +258,7 @@ export class PullConfirmer {
 
   /** The state of a run that is queued or with a worker. */
   #contextOf(runId: string): RunContext | undefined {
-    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context
   }
 
   #isLeaseOf(runId: string, leaseId: string): boolean {

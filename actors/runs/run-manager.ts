@@ -21,7 +21,6 @@ import {
 import { endsWithTicket, ticketLeftReason } from '../../core/tickets/run-progress.ts'
 import type { PullState, Run, RunOptions, Ticket } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
-import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkersView } from '../workers/module.ts'
@@ -189,15 +188,15 @@ export class RunManager {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#context.system.peek(RUN, runId)?.context
   }
 
   // ---- state changes -----------------------------------------------------------------------------------------------
 
-  onRunChanged({ key, before, after, over, restored }: StateChange): void {
+  onRunChanged({ key, before, after, over, restored }: StateChange<RunContext>): void {
     const { finishedRuns } = this.#records
-    const { run, lease, woken, job } = after.context as RunContext
-    const was = before?.context as RunContext | undefined
+    const { run, lease, woken, job } = after.context
+    const was = before?.context
     if (!restored)
       this.#logStatus({ run, from: was?.run.status ?? woken ?? undefined, job }, was === undefined)
     if (was !== undefined) this.#records.report.onCosts(was.run, run)
@@ -262,8 +261,7 @@ export class RunManager {
     const { system, instant } = this.#context
     const run = this.#records.finishedRuns.latest(runId)
     const lease = this.#workers.registry.leaseOf(runId)
-    const orphaned: LeaseEvent = { type: 'orphaned' }
-    if (lease !== undefined) system.send(LEASE, lease.id, orphaned)
+    if (lease !== undefined) system.send(LEASE, lease.id, { type: 'orphaned' })
     if (run === undefined || isTerminal(run.status) || system.peek(RUN, runId) !== undefined) return
     const why = 'internal error: the run could not be carried on; the log says why'
     if (run.result === undefined) this.#finishWithoutActor(run, failRun(run, why, instant()))

@@ -42,7 +42,7 @@ export class RunPulls {
    * from the known one, the code host is asked at once.
    */
   screen<R extends RunPatch | RunOutcome>(runId: string, reported: R): ScreenedReport<R> {
-    const context = this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    const context = this.#context.system.peek(RUN, runId)?.context
     const screened = screenReport(reported, (url) =>
       context === undefined ? no('unknown', 'the run is no more') : this.#judge(context, url),
     )

@@ -43,8 +43,8 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { PullState, Run, RunOptions, RunPull, Ticket } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import { defineActions } from '../runtime/actions.ts'
-import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
+import { defineActions, eventTo } from '../runtime/actions.ts'
+import { type ActorKind, kindName, type SnapshotSplit } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import {
   addEarlierResult,
@@ -70,7 +70,7 @@ export const INTERRUPTIONS_MAX = 3
 export const UNBEGUN_DISPATCHES_MAX = 20
 
 /** The actor kind of runs. */
-export const RUN = 'run'
+export const RUN = kindName<RunContext, RunMachineEvent, RunInput>('run')
 
 export interface RunContext extends RunFields {
   readonly run: Run
@@ -608,13 +608,7 @@ export const runMachine = setup({
     requestCancel: sendEvent(({ context, event }) =>
       context.lease === null
         ? []
-        : {
-            to: { kind: LEASE, key: context.lease },
-            event: {
-              type: 'cancel requested',
-              reason: reasonOf(event),
-            },
-          },
+        : eventTo(LEASE, context.lease, { type: 'cancel requested', reason: reasonOf(event) }),
     ),
     end: endActor(),
   },
@@ -733,15 +727,13 @@ export const runMachine = setup({
 
 // ---- on disk -------------------------------------------------------------------------------------------------------
 
-const split: SnapshotSplit = {
+const split: SnapshotSplit<RunContext> = {
   storedContext(context) {
-    const { run: _, ...fields } = context as RunContext
+    const { run: _, ...fields } = context
     return fields
   },
   rowWrites(key, context, durable): Write[] {
-    const { run } = context as RunContext
-    if (run === (durable as RunContext | undefined)?.run) return []
-    return [{ table: 'run', id: key, run }]
+    return context.run === durable?.run ? [] : [{ table: 'run', id: key, run: context.run }]
   },
   joinContext(key, kept, database) {
     const run = database.runs.get(key)
@@ -786,7 +778,7 @@ function liftFromV7(record: ActorSnapshot): ActorSnapshot {
   return { ...record, v: 8 }
 }
 
-export const runKind: ActorKind = {
+export const runKind: ActorKind<RunContext> = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({

@@ -5,7 +5,8 @@
  * do no I/O, read no clock and throw nothing of their own.
  */
 import type { ActionArgs, EventObject, MachineContext } from 'xstate'
-import type { ActorAddress, Effect } from './transition-output.ts'
+import type { KindName } from './actor-kind.ts'
+import type { ActorAddress, ActorMessage, Effect } from './transition-output.ts'
 import { transitionOutputOf } from './transition-output.ts'
 
 interface ActionFacts<C, E> {
@@ -41,10 +42,14 @@ export interface MachineActions<C extends MachineContext, E extends EventObject,
   endActor(): MachineAction<C, E, undefined>
 }
 
-interface AddressedEvent {
-  readonly to: ActorAddress
-  readonly event: EventObject
-}
+type AddressedEvent = Extract<ActorMessage, { readonly is: 'event' }>
+
+/** An event for another actor, which must be one of its kind. */
+export const eventTo = <E extends EventObject>(
+  kind: KindName<unknown, E>,
+  key: string,
+  event: NoInfer<E>,
+): AddressedEvent => ({ is: 'event', to: { kind, key }, event })
 
 export function defineActions<
   C extends MachineContext,
@@ -61,9 +66,9 @@ export function defineActions<
     sendEvent: (make) => (args, params) => {
       const { messages } = transitionOutputOf(args.system)
       const made = make(args, params)
-      if (!Array.isArray(made)) messages.push({ is: 'event', ...(made as AddressedEvent) })
+      if (!Array.isArray(made)) messages.push(made as AddressedEvent)
       // The cast is needed for the same reason as in `recordEffect`.
-      else for (const item of made as readonly AddressedEvent[]) messages.push({ is: 'event', ...item })
+      else messages.push(...(made as readonly AddressedEvent[]))
     },
     spawnActor: (make) => (args, params) => {
       transitionOutputOf(args.system).messages.push({ is: 'spawn', ...make(args, params) })

@@ -11,7 +11,7 @@ import type { ActorSnapshot, Clock, ControlDatabase, Log, Meters } from '../../c
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { messageOf } from '../../protocol/message-of.ts'
-import type { ActorKind, ImpliedOutput } from './actor-kind.ts'
+import type { ActorKind, ActorState, ImpliedOutput, KindName } from './actor-kind.ts'
 import { BUG_MESSAGES, CommitLoop, type CommitModules } from './commit-loop.ts'
 import { Counter } from './counter.ts'
 import { Deadlines } from './deadlines.ts'
@@ -47,12 +47,12 @@ export interface SystemModules extends CommitModules {
   onStateChange?(change: StateChange): void
 }
 
-export interface StateChange {
+export interface StateChange<C = unknown> {
   readonly kind: string
   readonly key: string
   /** undefined: the actor was spawned or restored just now. */
-  readonly before: AnyMachineSnapshot | undefined
-  readonly after: AnyMachineSnapshot
+  readonly before: ActorState<C> | undefined
+  readonly after: ActorState<C>
   readonly over: boolean
   readonly restored: boolean
 }
@@ -120,7 +120,7 @@ export class ActorSystem {
   }
 
   /** Spawns an actor. Refused when an actor of that kind and key exists, or when the new one throws while starting. */
-  spawn(kind: string, key: string, input: unknown): Result<ActorAddress> {
+  spawn<I>(kind: KindName<unknown, EventObject, I>, key: string, input: NoInfer<I>): Result<ActorAddress> {
     if (this.#registry.get(kind, key) !== undefined)
       return no('conflict', `there is a ${kind} ${key} already`)
     if (this.#damagedKeys.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
@@ -132,7 +132,7 @@ export class ActorSystem {
   }
 
   /** Sends an event. Returns whether the actor exists, not whether its machine handles the event. */
-  send(kind: string, key: string, event: EventObject): boolean {
+  send<E extends EventObject>(kind: KindName<unknown, E>, key: string, event: NoInfer<E>): boolean {
     const actor = this.#registry.get(kind, key)
     if (actor === undefined) return false
     this.#enqueue({ is: 'direct', actor, event })
@@ -196,12 +196,12 @@ export class ActorSystem {
   }
 
   /** Whether a snapshot lies on disk that could not become an actor. The actor may then not be called unknown. */
-  isDamaged(kind: string, key: string): boolean {
+  isDamaged(kind: KindName, key: string): boolean {
     return this.#damagedKeys.has(`${kind} ${key}`)
   }
 
   /** The keys of the snapshots of a kind for which `isDamaged` holds. */
-  damagedKeysOf(kind: string): string[] {
+  damagedKeysOf(kind: KindName): string[] {
     const before = `${kind} `
     return [...this.#damagedKeys].flatMap((id) => (id.startsWith(before) ? [id.slice(before.length)] : []))
   }
@@ -212,12 +212,12 @@ export class ActorSystem {
   }
 
   /** Whether any stored actor of the kind could not be read. An actor that looks unknown may be that one. */
-  hasDamaged(kind: string): boolean {
+  hasDamaged(kind: KindName): boolean {
     return this.#damagedKinds.has(kind)
   }
 
   /** Whether the actor exists and is not recovering from a crash, so that it handles events at once. */
-  isRunning(kind: string, key: string): boolean {
+  isRunning(kind: KindName, key: string): boolean {
     const actor = this.#registry.get(kind, key)
     return actor !== undefined && actor.recovery === undefined
   }
@@ -245,7 +245,7 @@ export class ActorSystem {
     return this.#observer === undefined ? act() : this.#observed({ is, name }, act)
   }
 
-  keys(kind: string): Iterable<string> {
+  keys(kind: KindName): Iterable<string> {
     return this.#registry.keys(kind)
   }
 
@@ -262,12 +262,12 @@ export class ActorSystem {
   }
 
   /** The current state of an actor, on disk or not: the state after its last successful transition. */
-  peek(kind: string, key: string): AnyMachineSnapshot | undefined {
+  peek<C>(kind: KindName<C>, key: string): ActorState<C> | undefined {
     return this.#registry.get(kind, key)?.lastGood
   }
 
   /** The state of an actor as of the last commit. Only this state may leave the process. */
-  peekDurable(kind: string, key: string): AnyMachineSnapshot | undefined {
+  peekDurable<C>(kind: KindName<C>, key: string): ActorState<C> | undefined {
     return this.#registry.get(kind, key)?.durable
   }
 

@@ -2,13 +2,14 @@
  * Assembles an actor system and its modules. Each needs the other: modules send events to actors, and the system asks
  * the modules to carry out effects and to write to commits.
  */
+import { kindName } from './actor-kind.ts'
 import { ActorSystem, type ActorSystemOptions } from './actor-system.ts'
-import { createModules, type ModuleDefinition, ModuleList } from './module.ts'
+import { type ChangeOf, createModules, type ModuleDefinition, ModuleList } from './module.ts'
 
 export interface AssembledSystem<C> {
   readonly context: C
   readonly system: ActorSystem
-  readonly modules: ModuleList
+  readonly modules: ModuleList<ChangeOf<C>>
   /** Starts the actors of which there is one each. */
   startSingletons(): void
 }
@@ -25,10 +26,10 @@ type SystemPorts = Pick<
 export function assembleSystem<C>(
   ports: SystemPorts,
   definitions: readonly ModuleDefinition<C>[],
-  createContext: (system: ActorSystem, modules: () => ModuleList) => C,
+  createContext: (system: ActorSystem, modules: () => ModuleList<ChangeOf<C>>) => C,
 ): AssembledSystem<C> {
   const kinds = definitions.flatMap(({ kinds = [] }) => kinds)
-  let modules = new ModuleList(new Map())
+  let modules = new ModuleList<ChangeOf<C>>(new Map())
   const system = new ActorSystem({
     ...ports,
     kinds,
@@ -41,7 +42,7 @@ export function assembleSystem<C>(
     system,
     modules,
     startSingletons() {
-      for (const { name, singleton } of kinds) if (singleton) system.spawn(name, name, {})
+      for (const { name, singleton } of kinds) if (singleton) system.spawn(kindName(name), name, {})
     },
   }
 }

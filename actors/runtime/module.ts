@@ -7,36 +7,43 @@
  * each other.
  */
 import type { Meters } from '../../core/ports.ts'
-import type { ActorKind } from './actor-kind.ts'
+import type { ActorKind, KindName } from './actor-kind.ts'
 import type { StateChange } from './actor-system.ts'
 import type { CommitParticipant } from './commit-loop.ts'
+import type { TimerHandler } from './timer-kind.ts'
 import type { Effect } from './transition-output.ts'
 
 /** Every module that others may ask declares its view here, in its own file, by its own name. */
 // biome-ignore lint/suspicious/noEmptyInterface: modules add to it by declaration merging; the runtime knows none
 export interface ModuleViews {}
 
-/** A view answers differently from now on. `key` or `keys` name what changed, where that is known. */
-export interface ViewChange {
-  readonly view: string
-  readonly key?: string
-  readonly keys?: ReadonlySet<string>
+/** Observes new states of the actors of one kind. The states are not on disk yet. */
+export interface StateObserver {
+  readonly kind: string
+  onChange(change: StateChange): void
 }
 
-export interface Module {
+/** Checks that the observer takes what actors of this kind have in their context. */
+export const observeKind = <C>(
+  kind: KindName<C>,
+  onChange: (change: StateChange<C>) => void,
+): StateObserver => ({ kind, onChange })
+
+/** The changes of views that the modules of a process publish: whatever the `publish` of their context takes. */
+export type ChangeOf<C> = C extends { readonly publish: (change: infer H) => void } ? H : never
+
+export interface Module<H = never> {
   /** Carries out effects, by the word before the dot in their type. */
   readonly effects?: ModuleEffects
-  /** Observes new states of actors, by kind. The states are not on disk yet. */
-  readonly onStateChange?: Readonly<Record<string, (change: StateChange) => void>>
-  readonly onViewChange?: (change: ViewChange) => void
+  readonly onStateChange?: readonly StateObserver[]
+  onViewChange?(change: H): void
   /** Each writes to every commit that it has something for. */
   readonly participants?: readonly CommitParticipant[]
   /** The last moment to send events that are still part of the commit about to be taken. */
   readonly beforeCommit?: () => void
   /** Input has arrived and waits for its turn; a commit waits a moment for it. */
   readonly hasInput?: () => boolean
-  /** Handles timers, by the first word of their key. */
-  readonly onTimer?: Readonly<Record<string, (key: string, name: string) => void>>
+  readonly onTimer?: readonly TimerHandler[]
   /** Every stored actor is back and no listener is open: records and actors are brought into agreement. */
   readonly onRestored?: () => void
   readonly start?: () => void
@@ -51,14 +58,14 @@ export interface Module {
   readonly sizes?: () => Readonly<Record<string, number>>
 }
 
-type WithView<N extends string> = N extends keyof ModuleViews
-  ? Module & { readonly view: ModuleViews[N] }
-  : Module
+type WithView<N extends string, H> = N extends keyof ModuleViews
+  ? Module<H> & { readonly view: ModuleViews[N] }
+  : Module<H>
 
 export interface ModuleDefinition<C, N extends string = string> {
   readonly name: N
   readonly kinds?: readonly ActorKind[]
-  create(context: C, views: ModuleViews): WithView<N>
+  create(context: C, views: ModuleViews): WithView<N, ChangeOf<C>>
 }
 
 /** Checks that a module has the view that it declares. */
@@ -83,26 +90,26 @@ export const effectHandlers = <F extends Effect>(handlers: EffectHandlers<F>): M
 // ---- the list ----------------------------------------------------------------------------------------------------
 
 /** ModuleList holds every loop over modules. Each runs in the order of the list. */
-export class ModuleList {
+export class ModuleList<H = never> {
   readonly participants: readonly CommitParticipant[]
   readonly views: ModuleViews
   readonly needs: readonly ViewNeed[]
-  readonly #modules: readonly Module[]
+  readonly #modules: readonly Module<H>[]
   readonly #effects: ReadonlyMap<string, (effect: never) => void>
-  readonly #timers: ReadonlyMap<string, (key: string, name: string) => void>
-  readonly #stateObservers: ReadonlyMap<string, readonly ((change: StateChange) => void)[]>
-  readonly #viewObservers: readonly ((change: ViewChange) => void)[]
+  readonly #timers: ReadonlyMap<string, TimerHandler>
+  readonly #stateObservers: ReadonlyMap<string, readonly StateObserver[]>
 
   /** Throws when two modules have one name, one effect group or one timer, or when one needs a view too early. */
-  constructor(modules: ReadonlyMap<string, Module>, needs: readonly ViewNeed[] = []) {
+  constructor(modules: ReadonlyMap<string, Module<H>>, needs: readonly ViewNeed[] = []) {
     this.needs = needs
     this.#modules = [...modules.values()]
     this.participants = this.#modules.flatMap(({ participants = [] }) => participants)
     this.views = viewsOf(modules)
     this.#effects = claimed(this.#modules.map(({ effects = {} }) => effects))
-    this.#timers = claimed(this.#modules.map(({ onTimer = {} }) => onTimer))
-    this.#stateObservers = grouped(this.#modules.map(({ onStateChange = {} }) => onStateChange))
-    this.#viewObservers = this.#modules.flatMap(({ onViewChange }) => onViewChange ?? [])
+    this.#timers = claimed(
+      this.#modules.flatMap(({ onTimer = [] }) => onTimer.map((handler) => ({ [handler.kind]: handler }))),
+    )
+    this.#stateObservers = groupByKind(this.#modules.flatMap(({ onStateChange = [] }) => onStateChange))
   }
 
   runEffect(effect: Effect): void {
@@ -113,11 +120,11 @@ export class ModuleList {
   }
 
   onStateChange(change: StateChange): void {
-    for (const observe of this.#stateObservers.get(change.kind) ?? []) observe(change)
+    for (const observer of this.#stateObservers.get(change.kind) ?? []) observer.onChange(change)
   }
 
-  onViewChange(change: ViewChange): void {
-    for (const observe of this.#viewObservers) observe(change)
+  onViewChange(change: H): void {
+    for (const module of this.#modules) module.onViewChange?.(change)
   }
 
   hasInput(): boolean {
@@ -129,9 +136,10 @@ export class ModuleList {
   }
 
   onTimer(key: string, name: string): void {
-    const handle = this.#timers.get(key.split(' ', 1)[0] ?? '')
-    if (handle === undefined) throw new Error(`no module has set the timer ${key}`)
-    handle(key, name)
+    const [kind = ''] = key.split(' ', 1)
+    const handler = this.#timers.get(kind)
+    if (handler === undefined) throw new Error(`no module has set the timer ${key}`)
+    handler.onDue(key.slice(kind.length + 1), name)
   }
 
   onRestored(): void {
@@ -174,8 +182,11 @@ export interface ViewNeed {
 }
 
 /** Creates the modules in their order, each with the views of those before it. */
-export function createModules<C>(definitions: readonly ModuleDefinition<C>[], context: C): ModuleList {
-  const modules = new Map<string, Module>()
+export function createModules<C>(
+  definitions: readonly ModuleDefinition<C>[],
+  context: C,
+): ModuleList<ChangeOf<C>> {
+  const modules = new Map<string, Module<ChangeOf<C>>>()
   const needs: ViewNeed[] = []
   for (const { name, create } of definitions) {
     if (modules.has(name)) throw new Error(`two modules are called ${name}`)
@@ -214,9 +225,9 @@ function claimed<T>(owned: readonly Readonly<Record<string, T>>[]): Map<string, 
   return owners
 }
 
-function grouped<T>(records: readonly Readonly<Record<string, T>>[]): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const [name, value] of records.flatMap(Object.entries<T>))
-    groups.set(name, [...(groups.get(name) ?? []), value])
+function groupByKind(observers: readonly StateObserver[]): Map<string, readonly StateObserver[]> {
+  const groups = new Map<string, readonly StateObserver[]>()
+  for (const observer of observers)
+    groups.set(observer.kind, [...(groups.get(observer.kind) ?? []), observer])
   return groups
 }

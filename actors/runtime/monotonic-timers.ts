@@ -8,6 +8,7 @@
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { Deadlines } from './deadlines.ts'
+import type { TimerKey } from './timer-kind.ts'
 
 /** How often the clocks are compared to detect a suspend. */
 const CLOCK_CHECK_MS = 5_000
@@ -55,11 +56,11 @@ export class MonotonicTimers {
   }
 
   /** Sets a timer to an instant of the monotonic clock. Setting it again moves it. */
-  set(key: string, name: string, at: number): void {
+  set<N extends string>(key: TimerKey<N>, name: NoInfer<N>, at: number): void {
     this.#deadlines.set(key, name, at)
   }
 
-  cancelAll(key: string): void {
+  cancelAll(key: TimerKey): void {
     this.#deadlines.cancelAll(key)
   }
 

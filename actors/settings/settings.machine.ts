@@ -8,7 +8,7 @@
 import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName, restartOrFatal } from '../runtime/actor-kind.ts'
 
 /** How often a patch is decided again because a hand edit changed the file meanwhile. */
 const SETTINGS_TRIES_MAX = 5
@@ -142,7 +142,7 @@ export const settingsMachine = setup({
 })
 
 /** The kind has one actor, whose key is the name of the kind. */
-export const SETTINGS = 'settings'
+export const SETTINGS = kindName<SettingsContext, SettingsEvent>('settings')
 
 export const settingsKind: ActorKind = {
   name: SETTINGS,

@@ -1,17 +1,19 @@
 /** The terminals module resumes retained sandboxes for people, relays their terminals, and accounts what sessions cost. */
+
 import { modelUseOf } from '../../core/run/job.ts'
 import { agentCredential } from '../../core/settings/agent-credentials.ts'
 import { RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import { defineHostModule } from '../host-context.ts'
 import { RUN } from '../runs/run.machine.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, observeKind } from '../runtime/module.ts'
+import { handleTimer } from '../runtime/timer-kind.ts'
 import { SessionCosts } from './session-costs.ts'
 import {
   TERMINAL_SESSION,
   type TerminalSessionEffect,
   terminalSessionKind,
 } from './terminal-session.machine.ts'
-import { TerminalSessions } from './terminal-sessions.ts'
+import { TERMINAL_SESSION_TIMER, TerminalSessions } from './terminal-sessions.ts'
 
 export interface TerminalsView {
   readonly sessions: TerminalSessions
@@ -72,13 +74,13 @@ export const terminalsModule = defineHostModule({
       view: { sessions, sessionCosts },
       effects: effectHandlers<TerminalSessionEffect>({ attach: (effect) => sessions.runEffect(effect) }),
       participants: [sessionCosts],
-      onStateChange: {
-        [TERMINAL_SESSION]: (change) => sessions.onStateChange(change),
-        [RUN]: ({ key, over }) => {
+      onStateChange: [
+        observeKind(TERMINAL_SESSION, (change) => sessions.onStateChange(change)),
+        observeKind(RUN, ({ key, over }) => {
           if (over) sessionCosts.onRunFinished(key)
-        },
-      },
-      onTimer: { attach: (key) => sessions.onTimer(key) },
+        }),
+      ],
+      onTimer: [handleTimer(TERMINAL_SESSION_TIMER, (runId) => sessions.onTimer(runId))],
       start() {
         sessionCosts.start()
         prune()

@@ -7,10 +7,12 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
+import { type ActorKind, closeOnCrash, kindName } from '../runtime/actor-kind.ts'
 
 /** Name of the actor kind of a terminal session on the host. The key of such an actor is the run's id. */
-export const TERMINAL_SESSION = 'attach'
+export const TERMINAL_SESSION = kindName<TerminalSessionContext, TerminalSessionEvent, TerminalSessionInput>(
+  'attach',
+)
 
 export interface TerminalSessionContext {
   readonly runId: string
@@ -161,7 +163,7 @@ export const terminalSessionMachine = setup({
   },
 })
 
-export const terminalSessionKind: ActorKind = {
+export const terminalSessionKind: ActorKind<TerminalSessionContext> = {
   name: TERMINAL_SESSION,
   logic: terminalSessionMachine,
   supervision: {

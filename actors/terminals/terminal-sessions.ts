@@ -5,6 +5,7 @@
  * holds neither a terminal nor a session: both live on the worker. Credentials are read from the configuration when a
  * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
+
 import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { parseBootRefusal } from '../../core/daemon/terminal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
@@ -15,6 +16,7 @@ import { ATTACH_VIEWS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import {
@@ -41,7 +43,7 @@ const RELEASES_UNSENT_MAX = 256
 const ATTACH_EXIT_MS_MAX = 5_000
 
 export interface TerminalSessionsPorts
-  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'system' | 'timers' | 'timeouts'> {
+  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'system' | 'timers' | 'timeouts' | 'publish'> {
   readonly workers: WorkerRegistry
   readonly connections: WorkerConnections
   /** The agent's credentials, from the configuration in force. */
@@ -69,8 +71,8 @@ interface ActiveSession extends RetainedSandbox {
   exitCode: number | undefined
 }
 
-const TIMER_PREFIX = 'attach '
-const timerKeyOf = (runId: string): string => TIMER_PREFIX + runId
+/** A timer has the name of the state that it bounds. */
+export const TERMINAL_SESSION_TIMER = timerKind<string>('attach')
 const CLOSE_GOING_AWAY = 1001
 const CLOSE_POLICY = 1008
 const CLOSE_FAILED = 1011
@@ -86,8 +88,6 @@ export class TerminalSessions {
    * a worker that is disconnected for longer than its own grace period closes its sandboxes by itself.
    */
   readonly #unsentReleases = new Map<string, Set<string>>()
-  /** A terminal was opened or closed, which the list of workers shows. */
-  onViewsChanged: () => void = () => {}
 
   constructor(ports: TerminalSessionsPorts) {
     this.#ports = ports
@@ -189,12 +189,12 @@ export class TerminalSessions {
     session.views.add(view)
     this.#sendEvent(session.runId, { type: 'watched' })
     view.join(session.workerId)
-    this.onViewsChanged()
+    this.#ports.publish({ view: 'terminals' })
   }
 
   #onViewLeft(view: TerminalView): void {
     this.#views.delete(view.sessionId)
-    this.onViewsChanged()
+    this.#ports.publish({ view: 'terminals' })
     const session = this.#sessions.get(view.runId)
     if (session?.views.delete(view) === true && session.views.size === 0)
       this.#sendEvent(view.runId, { type: 'unwatched' })
@@ -306,18 +306,18 @@ export class TerminalSessions {
 
   // ---- changes of session actors ------------------------------------------------------------------------------------
 
-  onStateChange({ key, before, after, over }: StateChange): void {
+  onStateChange({ key, before, after, over }: StateChange<TerminalSessionContext>): void {
     const session = this.#sessions.get(key)
     if (session === undefined) return
-    if (over) this.#onEnded(session, (after.context as TerminalSessionContext).reason)
+    if (over) this.#onEnded(session, after.context.reason)
     else if (before?.value !== after.value) this.#onStateEntered(session, String(after.value))
   }
 
   #onStateEntered(session: ActiveSession, state: string): void {
     const { timers } = this.#ports
-    timers.cancelAll(timerKeyOf(session.runId))
+    timers.cancelAll(TERMINAL_SESSION_TIMER.key(session.runId))
     const ms = this.#stateTimeoutMs(state)
-    if (ms !== undefined) timers.set(timerKeyOf(session.runId), state, timers.now() + ms)
+    if (ms !== undefined) timers.set(TERMINAL_SESSION_TIMER.key(session.runId), state, timers.now() + ms)
     if (state === 'unwatched') session.resolveReady(yes(undefined))
     if (state === 'disconnected') for (const view of [...session.views]) view.onConnectionLost()
   }
@@ -330,14 +330,13 @@ export class TerminalSessions {
     return state === 'disconnected' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined
   }
 
-  /** A timer with the prefix of this class is due. */
-  onTimer(key: string): void {
-    this.#sendEvent(key.slice(TIMER_PREFIX.length), { type: 'timed out' })
+  onTimer(runId: string): void {
+    this.#sendEvent(runId, { type: 'timed out' })
   }
 
   #onEnded(session: ActiveSession, reason: string): void {
     this.#sessions.delete(session.runId)
-    this.#ports.timers.cancelAll(timerKeyOf(session.runId))
+    this.#ports.timers.cancelAll(TERMINAL_SESSION_TIMER.key(session.runId))
     this.#ports.log.info(
       { run: session.runId, worker: session.workerId, reason },
       'a resumed sandbox was closed',

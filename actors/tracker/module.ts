@@ -3,11 +3,11 @@ import { followTicket, mayFollowTicket } from '../../core/run/edited-ticket.ts'
 import { describeTrackerDisconnection } from '../../core/settings/credential-origins.ts'
 import type { TicketObservation } from '../../core/tickets/run-progress.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
-import { defineHostModule, type HostContext } from '../host-context.ts'
-import { RUN, type RunContext, type RunMachineEvent } from '../runs/run.machine.ts'
+import { defineHostModule, type HostChange, type HostContext } from '../host-context.ts'
+import { RUN, type RunContext } from '../runs/run.machine.ts'
 import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import { effectHandlers, type ViewChange } from '../runtime/module.ts'
+import { effectHandlers, observeKind } from '../runtime/module.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
 import { type PollRecord, TicketIntake, type TicketsChange } from './ticket-intake.ts'
@@ -79,13 +79,13 @@ export const trackerModule = defineHostModule({
         tracker: (effect) => connection.runEffect(effect),
       }),
       participants: [observations, intake.moves, notes.links, notes.comments],
-      onStateChange: {
-        [RUN]: (change) => applyRunChange(change, { progress, intake, edits }),
-        [TRACKER_CONNECTION]({ before, after }) {
+      onStateChange: [
+        observeKind(RUN, (change) => applyRunChange(change, { progress, intake, edits })),
+        observeKind(TRACKER_CONNECTION, ({ before, after }) => {
           connection.onStateChange(after.value)
           if (before !== undefined) reporter.onConnectionChange(before, after)
-        },
-      },
+        }),
+      ],
       onViewChange: (change) => applyRunView(change, { progress, intake, runs }),
       onRestored: () => intake.moves.restore(),
       start() {
@@ -116,8 +116,8 @@ interface RunObservers {
   readonly edits: TicketEdits
 }
 
-function applyRunChange(change: StateChange, { progress, intake, edits }: RunObservers): void {
-  const { ticket } = (change.after.context as RunContext).run
+function applyRunChange(change: StateChange<RunContext>, { progress, intake, edits }: RunObservers): void {
+  const { ticket } = change.after.context.run
   if (change.before === undefined && !change.restored) intake.onRunCreated(ticket.id)
   progress.onRunChange(change)
   edits.onRunChange(change)
@@ -130,12 +130,13 @@ interface RunViewReaders {
   readonly runs: RunManager
 }
 
-function applyRunView({ view, key = '' }: ViewChange, { progress, intake, runs }: RunViewReaders): void {
-  if (view !== 'pull confirmed' && view !== 'pull merged' && view !== 'finished run') return
-  const run = runs.latest(key)
+function applyRunView(change: HostChange, { progress, intake, runs }: RunViewReaders): void {
+  if (change.view !== 'pull confirmed' && change.view !== 'pull merged' && change.view !== 'finished run')
+    return
+  const run = runs.latest(change.key)
   if (run === undefined) return
-  if (view === 'pull confirmed') progress.onPullConfirmed(run)
-  else if (view === 'pull merged') progress.onPullMerged(run)
+  if (change.view === 'pull confirmed') progress.onPullConfirmed(run)
+  else if (change.view === 'pull merged') progress.onPullMerged(run)
   else {
     progress.onFinishedRunChange(run)
     intake.onRunOver(run.ticket.id)
@@ -240,8 +241,8 @@ export class TicketEdits {
     if (ids.length > TICKETS_PER_TURN) this.#backlog.add(ids.slice(TICKETS_PER_TURN))
   }
 
-  onRunChange({ key, after, over }: StateChange): void {
-    if (!over) this.#check(key, after.context as RunContext)
+  onRunChange({ key, after, over }: StateChange<RunContext>): void {
+    if (!over) this.#check(key, after.context)
   }
 
   #checkTickets(ticketIds: readonly string[]): void {
@@ -249,7 +250,7 @@ export class TicketEdits {
     for (const ticketId of ticketIds) {
       const runId = runs.activeRunOf(ticketId)
       const snapshot = runId === undefined ? undefined : system.peek(RUN, runId)
-      if (runId !== undefined && snapshot !== undefined) this.#check(runId, snapshot.context as RunContext)
+      if (runId !== undefined && snapshot !== undefined) this.#check(runId, snapshot.context)
     }
   }
 
@@ -257,7 +258,6 @@ export class TicketEdits {
     if (!mayFollowTicket(context)) return
     const ticket = this.#ports.intake.currentTicket(context.run.ticket)
     if (followTicket(context.run, ticket) === context.run) return
-    const event: RunMachineEvent = { type: 'ticket edited', ticket }
-    this.#ports.system.send(RUN, runId, event)
+    this.#ports.system.send(RUN, runId, { type: 'ticket edited', ticket })
   }
 }

@@ -46,9 +46,9 @@ export class TicketProgress {
     this.#ports = ports
   }
 
-  onRunChange({ before, after, over, restored }: StateChange): void {
-    const { run, job } = after.context as RunContext
-    const runBefore = (before?.context as RunContext | undefined)?.run
+  onRunChange({ before, after, over, restored }: StateChange<RunContext>): void {
+    const { run, job } = after.context
+    const runBefore = before?.context.run
     if (job !== 'run') {
       if (runBefore !== undefined && isMerge(runBefore, run)) this.onPullMerged(run)
       return

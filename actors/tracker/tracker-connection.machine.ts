@@ -7,11 +7,11 @@
  * tokens.
  */
 import { assign, setup } from 'xstate'
-import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
-import { TRACKER_POLL, type TrackerPollEvent } from './tracker-poll.machine.ts'
+import { defineActions, eventTo } from '../runtime/actions.ts'
+import { type ActorKind, kindName, restartOrFatal } from '../runtime/actor-kind.ts'
+import { TRACKER_POLL } from './tracker-poll.machine.ts'
 
-export const TRACKER_CONNECTION = 'tracker'
+export const TRACKER_CONNECTION = kindName<TrackerConnectionContext, TrackerConnectionEvent>('tracker')
 
 export interface TrackerConnectionContext {
   /** The problem that is shown to people beside the state. */
@@ -62,8 +62,6 @@ const { recordEffect, sendEvent } = defineActions<
   TrackerConnectionEvent,
   TrackerConnectionEffect
 >()
-
-const toTrackerPoll = (event: TrackerPollEvent) => ({ to: { kind: TRACKER_POLL, key: TRACKER_POLL }, event })
 
 /** A request that is refused during a refresh waits for it like the others. */
 const refreshOutcomes = {
@@ -124,8 +122,10 @@ export const trackerConnectionMachine = setup({
     })),
     resumeWaiting: recordEffect(() => ({ type: 'tracker.resume waiting' })),
     cancelRefresh: recordEffect(() => ({ type: 'tracker.schedule refresh', at: null })),
-    resumePolling: sendEvent(({ context }) => toTrackerPoll({ type: 'resumed', pollMs: context.pollMs })),
-    pausePolling: sendEvent(() => toTrackerPoll({ type: 'paused' })),
+    resumePolling: sendEvent(({ context }) =>
+      eventTo(TRACKER_POLL, TRACKER_POLL, { type: 'resumed', pollMs: context.pollMs }),
+    ),
+    pausePolling: sendEvent(() => eventTo(TRACKER_POLL, TRACKER_POLL, { type: 'paused' })),
   },
 }).createMachine({
   id: 'tracker',

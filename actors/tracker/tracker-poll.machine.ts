@@ -6,9 +6,9 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName, restartOrFatal } from '../runtime/actor-kind.ts'
 
-export const TRACKER_POLL = 'intake'
+export const TRACKER_POLL = kindName<TrackerPollContext, TrackerPollEvent>('intake')
 
 export interface TrackerPollContext {
   /** The tracker changed while a poll was running, so its listing may be outdated. */

@@ -22,8 +22,11 @@ import {
   type SupervisionStep,
 } from '../../core/fleet/supervision.ts'
 import { defineActions } from '../runtime/actions.ts'
+import { kindName } from '../runtime/actor-kind.ts'
 
-export const WORKER_SUPERVISOR = 'worker-supervisor'
+export const WORKER_SUPERVISOR = kindName<SupervisorContext, SupervisorEvent, SupervisorInput>(
+  'worker-supervisor',
+)
 
 interface SupervisorContext {
   readonly settings: SupervisionSettings

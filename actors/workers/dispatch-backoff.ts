@@ -5,14 +5,16 @@
  * person enables it again or the hold expires. This state is in memory only, so a restart clears it. The full disk of a
  * worker is a known trouble until the worker takes a run.
  */
+
 import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
 import { WORKER_BACKOFF_MS } from '../../protocol/limits.ts'
 import type { KnownTroubles } from '../attention/known-troubles.ts'
 import type { HostContext } from '../host-context.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-const timerKeyOf = (workerId: string): string => `worker ${workerId}`
+export const WORKER_TIMER = timerKind<'pause' | 'hold'>('worker')
 
 export class DispatchBackoff {
   readonly #context: HostContext
@@ -34,7 +36,7 @@ export class DispatchBackoff {
     const rejection = parseRejection(reason)
     worker.pausedUntil = now + WORKER_BACKOFF_MS
     worker.refusal = rejection.detail === '' ? rejection.class : rejection.detail
-    timers.set(timerKeyOf(worker.id), 'pause', worker.pausedUntil)
+    timers.set(WORKER_TIMER.key(worker.id), 'pause', worker.pausedUntil)
     if (rejection.class === 'draining') this.#draining.add(worker.id)
     else this.#draining.delete(worker.id)
     if (rejection.class === 'disk') this.#noteFullDisk(worker, rejection.detail)
@@ -44,7 +46,7 @@ export class DispatchBackoff {
     const hold = holdReason(history, now)
     if (hold === undefined) return
     worker.hold = hold
-    timers.set(timerKeyOf(worker.id), 'hold', holdEndsAt(history, now) ?? now)
+    timers.set(WORKER_TIMER.key(worker.id), 'hold', holdEndsAt(history, now) ?? now)
     log.warn(
       { worker: worker.id, reason: hold },
       'a worker is on hold after repeated rejections; enable it to clear the hold',
@@ -68,8 +70,8 @@ export class DispatchBackoff {
   }
 
   /** The pause or the hold of a worker is over. */
-  onTimer(key: string, name: string): void {
-    const worker = this.#workers.get(key.slice('worker '.length))
+  onTimer(workerId: string, name: 'pause' | 'hold'): void {
+    const worker = this.#workers.get(workerId)
     if (worker !== undefined && name === 'hold') delete worker.hold
     this.#context.requestScheduling()
   }
@@ -93,6 +95,6 @@ export class DispatchBackoff {
   /** The worker is no longer enrolled. */
   remove(workerId: string): void {
     this.#draining.delete(workerId)
-    this.#context.timers.cancelAll(timerKeyOf(workerId))
+    this.#context.timers.cancelAll(WORKER_TIMER.key(workerId))
   }
 }

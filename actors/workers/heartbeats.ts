@@ -57,10 +57,7 @@ export class Heartbeats {
       if (!isEqual({ ...capabilities, ending: undefined }, { ...known, ending: undefined }))
         setbacks.clear(worker)
     } else storeLastSeen(system, worker, WORKER_LAST_SEEN_LAG_MS)
-    if (!worker.context.proven) {
-      const proven: WorkerEvent = { type: 'proven' }
-      system.send(WORKER, worker.id, proven)
-    }
+    if (!worker.context.proven) system.send(WORKER, worker.id, { type: 'proven' })
     undeliveredDiscards.onHeartbeat(worker.id, connection.number, frame.sentAt)
     this.#reconciliation.reconcile(connection, worker, frame.leases)
     connections.send(connection, {
@@ -118,6 +115,5 @@ export function storeLastSeen(
 ): void {
   const storedAt = Date.parse(context.lastSeenAt ?? context.enrolledAt)
   if (lastSeenAt === undefined || lastSeenAt - storedAt <= lagMs) return
-  const seen: WorkerEvent = { type: 'seen', at: new Date(lastSeenAt).toISOString() }
-  system.send(WORKER, id, seen)
+  system.send(WORKER, id, { type: 'seen', at: new Date(lastSeenAt).toISOString() })
 }

@@ -10,9 +10,9 @@ import type { LocalWorkerExitKind } from '../../core/fleet/local-worker.ts'
 import type { LocalWorkerSettings } from '../../core/ports.ts'
 import { isJsonEqual } from '../../core/settings/json-values.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName, restartOrFatal } from '../runtime/actor-kind.ts'
 
-export const LOCAL_WORKER = 'local-worker'
+export const LOCAL_WORKER = kindName<LocalWorkerContext, LocalWorkerEvent>('local-worker')
 
 export interface LocalWorkerContext {
   /** As configured now; null when no local worker is wanted. */

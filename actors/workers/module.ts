@@ -2,14 +2,16 @@
  * The modules about workers: who is enrolled and connected, what arrives on their connections, who gets the next run,
  * and the worker that the host runs itself.
  */
+
 import type { Clock } from '../../core/ports.ts'
 import { defineHostModule } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.machine.ts'
 import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
-import { effectHandlers } from '../runtime/module.ts'
+import { effectHandlers, observeKind } from '../runtime/module.ts'
+import { handleTimer } from '../runtime/timer-kind.ts'
 import { connectionKind, type WorkerEffect } from './connection.machine.ts'
-import { DispatchBackoff } from './dispatch-backoff.ts'
+import { DispatchBackoff, WORKER_TIMER } from './dispatch-backoff.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import { FrameTurns } from './frame-turns.ts'
 import { Heartbeats, storeLastSeenOfOnline } from './heartbeats.ts'
@@ -18,11 +20,11 @@ import { LeaseReconciliation } from './lease-reconciliation.ts'
 import { type LocalWorkerEffect, localWorkerKind } from './local-worker.machine.ts'
 import { LocalWorkerSupervisor } from './local-worker-process.ts'
 import { Scheduler } from './scheduler.ts'
-import { Setbacks } from './setbacks.ts'
+import { SETBACK_TIMER, Setbacks } from './setbacks.ts'
 import { CONNECTION, WORKER, workerKind } from './worker.machine.ts'
-import { UnregisteredSeats, WorkerConnections } from './worker-connections.ts'
+import { CONNECTION_TIMER, UnregisteredSeats, WorkerConnections } from './worker-connections.ts'
 import { WorkerFrameRouter } from './worker-frame-router.ts'
-import { EphemeralWorkers, WorkerManager } from './worker-manager.ts'
+import { ENROLLMENT_TIMER, EphemeralWorkers, WorkerManager } from './worker-manager.ts'
 import { WorkerProofs, WorkerRegistration } from './worker-registration.ts'
 import { WorkerRegistry } from './worker-registry.ts'
 
@@ -75,11 +77,11 @@ export const workersModule = defineHostModule({
         wakeTurns: new WakeTurns({ workers: registry, clock }),
       },
       participants: [undeliveredDiscards, joinKeys],
-      onTimer: {
-        connection: (key, name) => connections.onTimer(key, name),
-        worker: (key, name) => dispatchBackoff.onTimer(key, name),
-        setback: (key, name) => setbacks.onTimer(key, name),
-      },
+      onTimer: [
+        handleTimer(CONNECTION_TIMER, (number, name) => connections.onTimer(Number(number), name)),
+        handleTimer(WORKER_TIMER, (id, name) => dispatchBackoff.onTimer(id, name)),
+        handleTimer(SETBACK_TIMER, (id, subject) => setbacks.onTimer(id, subject)),
+      ],
       onConfigChange() {
         connections.onConfigChange()
         setbacks.clearAll()
@@ -109,7 +111,6 @@ export const workerChannelModule = defineHostModule({
     const manager = new WorkerManager(context, modules, ephemeralWorkers, (connection) =>
       registration.sendWelcome(connection),
     )
-    terminals.sessions.onViewsChanged = () => manager.schedulePush()
     const reconciliation = new LeaseReconciliation(context, connections, leases.endedLeases)
     const heartbeats = new Heartbeats(context, modules, reconciliation, manager)
     const registration = new WorkerRegistration(context, modules, reconciliation, manager)
@@ -120,13 +121,16 @@ export const workerChannelModule = defineHostModule({
       view: frameRouter,
       hasInput: () => turns.waitingCount > 0,
       effects: effectHandlers<WorkerEffect>({ worker: (effect) => manager.runEffect(effect) }),
-      onStateChange: {
-        [WORKER]: (change) => manager.onWorkerChange(change),
-        [CONNECTION]: (change) => manager.onConnectionChange(change),
-        [LEASE]: (change) => manager.onLeaseChange(change),
+      onStateChange: [
+        observeKind(WORKER, (change) => manager.onWorkerChange(change)),
+        observeKind(CONNECTION, (change) => manager.onConnectionChange(change)),
+        observeKind(LEASE, (change) => manager.onLeaseChange(change)),
+      ],
+      onViewChange({ view }) {
+        if (view === 'terminals') manager.schedulePush()
       },
       start: () => ephemeralWorkers.start(),
-      onTimer: { enrollment: (key) => manager.onTimer(key) },
+      onTimer: [handleTimer(ENROLLMENT_TIMER, (id) => manager.onProofTimedOut(id))],
       drain: async () => storeLastSeenOfOnline(context.system, registry.all()),
       stop() {
         manager.stop()
@@ -145,12 +149,12 @@ export const schedulerModule = defineHostModule({
     const scheduler = new Scheduler(context, { workers, runs, jobs, tracker, leases, trustedClock })
     return {
       view: scheduler,
-      onStateChange: { [RUN]: (change) => scheduler.onRunChange(change) },
-      onViewChange({ view, key, keys = [] }) {
-        if (view === 'placement') scheduler.requestScheduling()
-        else if (view === 'tickets') scheduler.refreshRunsOf(keys)
-        else if (view === 'wait reason' && key !== undefined) {
-          const run = jobs.waitingRun(key)
+      onStateChange: [observeKind(RUN, (change) => scheduler.onRunChange(change))],
+      onViewChange(change) {
+        if (change.view === 'placement') scheduler.requestScheduling()
+        else if (change.view === 'tickets') scheduler.refreshRunsOf(change.keys)
+        else if (change.view === 'wait reason') {
+          const run = jobs.waitingRun(change.key)
           if (run !== undefined) scheduler.add(run)
         }
       },

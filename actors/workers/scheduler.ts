@@ -54,9 +54,9 @@ export class Scheduler {
   }
 
   /** Keeps the queue in step with the runs: a queued run without a lease waits in it. */
-  onRunChange({ key, before, after, over }: StateChange): void {
-    const context = after.context as RunContext
-    const contextBefore = before?.context as RunContext | undefined
+  onRunChange({ key, before, after, over }: StateChange<RunContext>): void {
+    const context = after.context
+    const contextBefore = before?.context
     if (over || !isWaiting(context)) this.remove(key)
     else if (contextBefore === undefined || !isWaiting(contextBefore)) this.add(context.run)
     else if (context.run !== contextBefore.run && this.#queuedRuns.update(context.run))

@@ -8,6 +8,7 @@
  * agent's work, because each try would cost that work again. The state is in memory only: after a restart each subject is
  * tried once more.
  */
+
 import { runSubject } from '../../core/fleet/obstacles.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { isAbout } from '../../core/run/queue-reasons.ts'
@@ -17,6 +18,7 @@ import type { Run } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
@@ -32,7 +34,8 @@ export interface Setback {
   readonly hasSpent: boolean
 }
 
-const timerKeyOf = (workerId: string): string => `setback ${workerId}`
+/** A timer has the name of the subject that may be tried again. */
+export const SETBACK_TIMER = timerKind<string>('setback')
 
 export class Setbacks {
   readonly #context: HostContext
@@ -44,11 +47,11 @@ export class Setbacks {
   }
 
   /** Records the setback of a run that its worker has just given back, and forgets those of one whose agent begins. */
-  onRunChange({ before, after }: StateChange, needsOf: (run: Run) => JobNeeds | undefined): void {
-    const { run, publishing } = after.context as RunContext
+  onRunChange({ before, after }: StateChange<RunContext>, needsOf: (run: Run) => JobNeeds | undefined): void {
+    const { run, publishing } = after.context
     // Work that waits to be published has a backoff of its own, and says nothing about the next run's.
     if (publishing !== null) return
-    const contextBefore = before?.context as RunContext | undefined
+    const contextBefore = before?.context
     if (run.status === 'running' && contextBefore?.run.status === 'preparing') this.#forgetTries(run, needsOf)
     const reason = setbackReason(contextBefore?.run, run)
     const { workerId } = run.sandbox
@@ -71,7 +74,7 @@ export class Setbacks {
     setNewest(worker.setbackTries, subject, tries)
     setNewest(worker.setbacks, subject, setback)
     if (!setback.hasSpent)
-      timers.set(timerKeyOf(workerId), subject, setback.at + setbackRecheckMs(subject, tries))
+      timers.set(SETBACK_TIMER.key(workerId), subject, setback.at + setbackRecheckMs(subject, tries))
     log.warn({ worker: workerId, run: runId, reason }, 'a run waits for what it needs')
     requestScheduling()
   }
@@ -83,8 +86,8 @@ export class Setbacks {
   }
 
   /** The subject may be tried again. */
-  onTimer(key: string, subject: string): void {
-    const setbacks = this.#workers.get(key.slice('setback '.length))?.setbacks
+  onTimer(workerId: string, subject: string): void {
+    const setbacks = this.#workers.get(workerId)?.setbacks
     if (setbacks?.get(subject)?.hasSpent !== true) setbacks?.delete(subject)
     this.#context.requestScheduling()
   }
@@ -94,14 +97,18 @@ export class Setbacks {
     const { timers } = this.#context
     for (const [subject, setback] of worker.setbacks)
       if (!setback.hasSpent)
-        timers.set(timerKeyOf(worker.id), subject, Math.max(timers.now(), setback.at + WORKER_BACKOFF_MS))
+        timers.set(
+          SETBACK_TIMER.key(worker.id),
+          subject,
+          Math.max(timers.now(), setback.at + WORKER_BACKOFF_MS),
+        )
   }
 
   /** The worker may use now what it could not use before. */
   clear(worker: EnrolledWorker): void {
     worker.setbacks.clear()
     worker.setbackTries.clear()
-    this.#context.timers.cancelAll(timerKeyOf(worker.id))
+    this.#context.timers.cancelAll(SETBACK_TIMER.key(worker.id))
     this.#context.requestScheduling()
   }
 
@@ -130,7 +137,7 @@ export class Setbacks {
 
   /** The worker is no longer enrolled. */
   remove(workerId: string): void {
-    this.#context.timers.cancelAll(timerKeyOf(workerId))
+    this.#context.timers.cancelAll(SETBACK_TIMER.key(workerId))
   }
 }
 

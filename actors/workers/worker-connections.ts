@@ -5,6 +5,7 @@
  * replaces it. Once a connection is closing, its further frames are ignored. Reading frames is left to the worker frame
  * router, and the life cycle of a connection to `connection.machine.ts`.
  */
+
 import type { WorkerSender } from '../../core/connection-ports.ts'
 import {
   chooseJoiningSeat,
@@ -23,6 +24,7 @@ import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.t
 import { WORKER_FIRST_FRAME_MS } from '../../protocol/limits.ts'
 import type { HostContext } from '../host-context.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import { CONNECTION_REPLACED, type ConnectionEvent, type WorkerEffect } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import { CONNECTION } from './worker.machine.ts'
@@ -48,6 +50,7 @@ export interface WorkerConnection {
   refusalPending: boolean
 }
 
+export const CONNECTION_TIMER = timerKind<'first frame' | 'silence'>('connection')
 const CLOSE_POLICY = 1008
 const CLOSE_TRY_AGAIN = 1013
 
@@ -89,7 +92,7 @@ export class WorkerConnections {
     this.#connections.set(number, connection)
     this.#context.system.spawn(CONNECTION, keyOf(number), { number })
     this.#context.timers.set(
-      timerKeyOf(number),
+      CONNECTION_TIMER.key(number),
       'first frame',
       connection.lastFrameAt + WORKER_FIRST_FRAME_MS,
     )
@@ -120,9 +123,9 @@ export class WorkerConnections {
     if (older !== undefined) this.sendEvent(older.number, { type: 'replaced' })
     connection.workerId = workerId
     this.#seats.leave(connection.number)
-    timers.cancelAll(timerKeyOf(connection.number))
+    timers.cancelAll(CONNECTION_TIMER.key(connection.number))
     const silentAt = connection.lastFrameAt + heartbeatTimeoutMs(timeouts())
-    timers.set(timerKeyOf(connection.number), 'silence', silentAt)
+    timers.set(CONNECTION_TIMER.key(connection.number), 'silence', silentAt)
     this.sendEvent(connection.number, { type: 'registered', workerId, at: this.#context.instant() })
     const worker = this.#workers.get(workerId)
     if (worker !== undefined) {
@@ -131,9 +134,8 @@ export class WorkerConnections {
     }
   }
 
-  /** A timer with the prefix of this class is due. */
-  onTimer(key: string, name: string): void {
-    const connection = this.#connections.get(Number(key.slice(TIMER_PREFIX.length)))
+  onTimer(number: number, name: 'first frame' | 'silence'): void {
+    const connection = this.#connections.get(number)
     if (connection === undefined) return
     if (name === 'first frame') {
       this.#onRegistrationTimeout(connection)
@@ -141,7 +143,7 @@ export class WorkerConnections {
     }
     const until = connection.lastFrameAt + heartbeatTimeoutMs(this.#context.timeouts())
     if (this.#context.timers.now() >= until) this.sendEvent(connection.number, { type: 'fell silent' })
-    else this.#context.timers.set(key, 'silence', until)
+    else this.#context.timers.set(CONNECTION_TIMER.key(number), 'silence', until)
   }
 
   #onRegistrationTimeout(connection: WorkerConnection): void {
@@ -158,7 +160,7 @@ export class WorkerConnections {
     const connection = this.#connections.get(number)
     if (connection === undefined || connection.isClosing) return
     connection.isClosing = true
-    this.#context.timers.cancelAll(timerKeyOf(number))
+    this.#context.timers.cancelAll(CONNECTION_TIMER.key(number))
     this.#seats.leave(number)
   }
 
@@ -174,7 +176,7 @@ export class WorkerConnections {
     const timeout = heartbeatTimeoutMs(this.#context.timeouts())
     for (const { number, workerId, isClosing, lastFrameAt } of this.#connections.values())
       if (workerId !== undefined && !isClosing)
-        this.#context.timers.set(timerKeyOf(number), 'silence', lastFrameAt + timeout)
+        this.#context.timers.set(CONNECTION_TIMER.key(number), 'silence', lastFrameAt + timeout)
   }
 
   /** Ignores a revoked worker's frames at once, and closes its connections after the revocation is on disk. */
@@ -182,7 +184,7 @@ export class WorkerConnections {
     for (const connection of this.#connections.values()) {
       if (connection.workerId !== workerId || connection.isClosing) continue
       connection.isClosing = true
-      this.#context.timers.cancelAll(timerKeyOf(connection.number))
+      this.#context.timers.cancelAll(CONNECTION_TIMER.key(connection.number))
       const revoke: WorkerEffect = { type: 'worker.revoke connection', connection: connection.number, reason }
       this.#context.system.runAfterCommit(revoke)
     }
@@ -299,9 +301,7 @@ export class WorkerConnections {
   }
 }
 
-const TIMER_PREFIX = 'connection '
 const HELD_SENDS_MAX = 1_000
-const timerKeyOf = (number: number): string => `${TIMER_PREFIX}${number}`
 const keyOf = (number: number): string => `c${number}`
 
 // ---- seats -------------------------------------------------------------------------------------------------------

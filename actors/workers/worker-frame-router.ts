@@ -19,7 +19,6 @@ import {
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { HostContext } from '../host-context.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
-import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.machine.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { ModuleViews } from '../runtime/module.ts'
@@ -209,7 +208,7 @@ export class WorkerFrameRouter {
   }
 
   #findRun(runId: string) {
-    const context = this.#context.system.peek(RUN, runId)?.context as RunContext | undefined
+    const context = this.#context.system.peek(RUN, runId)?.context
     return context?.run ?? this.#modules.runRecords.finishedRuns.readable(runId)
   }
 

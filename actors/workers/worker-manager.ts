@@ -4,19 +4,21 @@
  * WorkerManager updates the worker registry, reports lost workers to their leases, sends frames that wait for a commit,
  * and publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
+
 import type { Cancel } from '../../core/ports.ts'
 import type { HostContext } from '../host-context.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
-import type { LeaseContext, LeaseEvent } from '../leases/lease.machine.ts'
+import type { LeaseContext } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { ModuleViews } from '../runtime/module.ts'
+import { timerKind } from '../runtime/timer-kind.ts'
 import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
 import type { ConnectionContext, WorkerEffect } from './connection.machine.ts'
 import type { EnrolledWorker } from './enrolled-worker.ts'
 import { storeLastSeen } from './heartbeats.ts'
 import type { WorkersView } from './module.ts'
-import { WORKER, type WorkerContext, type WorkerEvent } from './worker.machine.ts'
+import { WORKER, type WorkerContext } from './worker.machine.ts'
 import type { WorkerConnection } from './worker-connections.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
@@ -26,7 +28,7 @@ const WORKERS_PUSH_MS_PER_WORKER = 1
 /** An enrollment without a heartbeat after this time is removed: its worker never received the credential. */
 const ENROLLMENT_PROOF_MS = 10 * 60_000
 
-const timerKeyOf = (workerId: string): string => `enrollment ${workerId}`
+export const ENROLLMENT_TIMER = timerKind<'proof'>('enrollment')
 
 export class WorkerManager {
   readonly #context: HostContext
@@ -103,8 +105,8 @@ export class WorkerManager {
 
   // ---- workers -----------------------------------------------------------------------------------------------------
 
-  onWorkerChange({ key, before, after, over }: StateChange): void {
-    const context = after.context as WorkerContext
+  onWorkerChange({ key, before, after, over }: StateChange<WorkerContext>): void {
+    const context = after.context
     if (over) {
       this.#onWorkerRemoved(key, after.value === 'revoked')
       return
@@ -115,7 +117,7 @@ export class WorkerManager {
     const stateBefore = before === undefined ? undefined : before.value === 'draining' ? 'draining' : 'active'
     const worker = registry.updateWorker(context, state)
     this.#watchProof(key, context.proven, before === undefined)
-    const nameBefore = (before?.context as WorkerContext | undefined)?.name
+    const nameBefore = before?.context.name
     if (stateBefore !== undefined && stateBefore !== state) {
       if (state === 'active') {
         dispatchBackoff.clear(worker)
@@ -131,14 +133,12 @@ export class WorkerManager {
   /** Bounds the wait for the credential's proof by the monotonic clock: setting the wall clock must not end it. */
   #watchProof(id: string, proven: boolean, isNew: boolean): void {
     const { timers } = this.#context
-    if (!proven && isNew) timers.set(timerKeyOf(id), 'proof', timers.now() + ENROLLMENT_PROOF_MS)
-    else if (proven && !isNew) timers.cancelAll(timerKeyOf(id))
+    if (!proven && isNew) timers.set(ENROLLMENT_TIMER.key(id), 'proof', timers.now() + ENROLLMENT_PROOF_MS)
+    else if (proven && !isNew) timers.cancelAll(ENROLLMENT_TIMER.key(id))
   }
 
-  /** A timer with the prefix of this class is due. */
-  onTimer(key: string): void {
-    const event: WorkerEvent = { type: 'proof timed out' }
-    this.#context.system.send(WORKER, key.slice('enrollment '.length), event)
+  onProofTimedOut(id: string): void {
+    this.#context.system.send(WORKER, id, { type: 'proof timed out' })
   }
 
   #onWorkerRemoved(id: string, isRevoked: boolean): void {
@@ -154,7 +154,7 @@ export class WorkerManager {
     dispatchBackoff.remove(id)
     setbacks.remove(id)
     this.#terminals.onWorkerRemoved(id)
-    timers.cancelAll(timerKeyOf(id))
+    timers.cancelAll(ENROLLMENT_TIMER.key(id))
     this.#reportWorkerLost(leases)
     requestScheduling()
     this.schedulePush()
@@ -162,9 +162,9 @@ export class WorkerManager {
 
   // ---- connections and leases --------------------------------------------------------------------------------------
 
-  onConnectionChange({ after, before, over }: StateChange): void {
+  onConnectionChange({ after, before, over }: StateChange<ConnectionContext>): void {
     const { registry, connections } = this.#workers
-    const { number, workerId, since } = after.context as ConnectionContext
+    const { number, workerId, since } = after.context
     if (over) {
       connections.stopReading(number)
       if (workerId !== null && registry.clearConnection(workerId, number)) this.#onConnectionLost(workerId)
@@ -176,8 +176,8 @@ export class WorkerManager {
     this.schedulePush()
   }
 
-  onLeaseChange({ before, after, over }: StateChange): void {
-    const lease = after.context as LeaseContext
+  onLeaseChange({ before, after, over }: StateChange<LeaseContext>): void {
+    const lease = after.context
     // The number of the worker's runs has changed.
     if (over || before === undefined) this.schedulePush()
     if (over) this.#ephemeralWorkers.check(lease.workerId)
@@ -196,8 +196,7 @@ export class WorkerManager {
   }
 
   #reportWorkerLost(leases: readonly string[]): void {
-    const event: LeaseEvent = { type: 'worker lost' }
-    for (const id of leases) this.#context.system.send(LEASE, id, event)
+    for (const id of leases) this.#context.system.send(LEASE, id, { type: 'worker lost' })
   }
 
   // ---- frames and pushes -----------------------------------------------------------------------------------------
@@ -266,7 +265,6 @@ export class EphemeralWorkers {
     const { clock, system, config, isOpen } = this.#context
     if (context.ephemeral !== true || online || leases.size > 0 || !isOpen()) return
     const until = clock.now() + config().fleet.ephemeralSeconds * 1_000
-    const vacated: WorkerEvent = { type: 'vacated', until }
-    system.send(WORKER, id, vacated)
+    system.send(WORKER, id, { type: 'vacated', until })
   }
 }

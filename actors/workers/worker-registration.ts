@@ -198,10 +198,10 @@ export class WorkerRegistration {
     }
     if (connections.refuseOutdated(connection, workerId)) return
     this.#countOutcome('ok')
-    const seen: WorkerEvent = { type: 'seen', at: this.#context.instant(), capabilities: frame.capabilities }
+    const at = this.#context.instant()
     connections.markRegistered(connection, workerId)
     // Last, because the end of a replaced connection counts an ephemeral worker as gone.
-    system.send(WORKER, workerId, seen)
+    system.send(WORKER, workerId, { type: 'seen', at, capabilities: frame.capabilities })
     this.#sendRegistered(connection, worker, undefined)
     this.#synchronize(connection, worker, frame.activeLeases)
   }
@@ -268,8 +268,7 @@ function hasCapacity(workers: WorkerRegistry): boolean {
 /** Removes a worker that has ended before its time, so that many short ones keep no other out. */
 function evictEnded(workers: WorkerRegistry, system: ActorSystem): void {
   const ended = workers.size < WORKERS_MAX ? undefined : findEnded(workers)
-  const revoked: WorkerEvent = { type: 'revoked' }
-  if (ended !== undefined) system.send(WORKER, ended.id, revoked)
+  if (ended !== undefined) system.send(WORKER, ended.id, { type: 'revoked' })
 }
 
 /** Whether a worker may serve again. One that said that it ends may have left its seat, even while it is connected. */

@@ -10,12 +10,13 @@ import { addDrainHolder, drainHolders, releaseDrainHolder } from '../../core/fle
 import { snapshotShape, WorkerFields } from '../../protocol/actor-snapshots.ts'
 import type { DrainHolder, WorkerCapabilities } from '../../protocol/worker.ts'
 import { defineActions } from '../runtime/actions.ts'
-import type { ActorKind } from '../runtime/actor-kind.ts'
+import { type ActorKind, kindName } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
+import type { ConnectionContext, ConnectionEvent, ConnectionInput } from './connection.machine.ts'
 
 /** Names of the actor kinds of enrolled workers and their connections. */
-export const WORKER = 'worker'
-export const CONNECTION = 'connection'
+export const WORKER = kindName<WorkerContext, WorkerEvent, WorkerInput>('worker')
+export const CONNECTION = kindName<ConnectionContext, ConnectionEvent, ConnectionInput>('connection')
 
 export type WorkerContext = WorkerFields
 

@@ -4,7 +4,7 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../../actors/runtime/actions.ts'
-import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
+import { type ActorKind, kindName } from '../../actors/runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
 
 export interface CounterContext extends Readonly<Record<string, unknown>> {
@@ -25,7 +25,7 @@ export interface CounterEffect {
 
 const { recordEffect } = defineActions<CounterContext, CounterEvent, CounterEffect>()
 
-export const COUNTER = 'counter'
+export const COUNTER = kindName<CounterContext, CounterEvent, CounterContext>('counter')
 
 export function smallContext(name: string): CounterContext {
   return { name, n: 0, runId: '01J9ZQ4T3W5X6Y7Z8A9B0C1D2E', workerId: 'wk-01J9ZQ4T3W5X6Y7Z8A9B0C1D2F' }

@@ -1,9 +1,9 @@
 /** The failure streak machine counts runs that failed in a row, and asks for a warning at the third. */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../../actors/runtime/actions.ts'
-import { type ActorKind, restartOrFatal } from '../../actors/runtime/actor-kind.ts'
+import { type ActorKind, kindName, restartOrFatal } from '../../actors/runtime/actor-kind.ts'
 
-export const FAILURE_STREAK = 'failure-streak'
+export const FAILURE_STREAK = kindName<FailureStreakContext, FailureStreakEvent>('failure-streak')
 const FAILURES_BEFORE_WARNING = 3
 
 interface FailureStreakContext {

@@ -1,8 +1,7 @@
 /** The failure streak module warns in the log when three runs in a row have failed. */
 import { defineHostModule } from '../../actors/host-context.ts'
-import type { RunContext } from '../../actors/runs/run.machine.ts'
 import { RUN } from '../../actors/runs/run.machine.ts'
-import { effectHandlers } from '../../actors/runtime/module.ts'
+import { effectHandlers, observeKind } from '../../actors/runtime/module.ts'
 import {
   FAILURE_STREAK,
   type FailureStreakEffect,
@@ -16,13 +15,13 @@ export const failureStreakModule = defineHostModule({
   create({ system, log }) {
     const send = (event: FailureStreakEvent) => void system.send(FAILURE_STREAK, FAILURE_STREAK, event)
     return {
-      onStateChange: {
-        [RUN]({ after, over }) {
-          const { status } = (after.context as RunContext).run
+      onStateChange: [
+        observeKind(RUN, ({ after, over }) => {
+          const { status } = after.context.run
           if (over && status === 'failed') send({ type: 'run failed' })
           if (over && status === 'completed') send({ type: 'run completed' })
-        },
-      },
+        }),
+      ],
       effects: effectHandlers<FailureStreakEffect>({
         failureStreak: ({ failures }) => log.warn({ failures }, 'runs keep failing'),
       }),

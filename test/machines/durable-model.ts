@@ -1,4 +1,5 @@
 /** Stored actors in each state that may be on disk, for tests of restarts and snapshots. */
+
 import type { EventObject } from 'xstate'
 import {
   type ExecutionEvent,
@@ -7,7 +8,7 @@ import {
 } from '../../actors/daemon/execution.machine.ts'
 import { type LeaseEvent, type LeaseInput, leaseKind } from '../../actors/leases/lease.machine.ts'
 import { type RunInput, type RunMachineEvent, runKind } from '../../actors/runs/run.machine.ts'
-import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
+import { type ActorKind, kindName } from '../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type SystemModules } from '../../actors/runtime/actor-system.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
 import { newRun } from '../../core/run/run-transitions.ts'
@@ -225,8 +226,8 @@ export function createIsolatedSystem(
     }
   }
   const pose = ({ kind, key, input, events }: ActorPose) => {
-    system.spawn(kind.name, key, input)
-    for (const event of events) system.send(kind.name, key, event)
+    system.spawn(kindName(kind.name), key, input)
+    for (const event of events) system.send(kindName(kind.name), key, event)
   }
   return { system, database, clock, done, flush, pose }
 }

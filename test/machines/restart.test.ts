@@ -1,9 +1,15 @@
 /** Stops every stored actor in each of its states: a restart restores it, and it can still reach its end. */
+
 import { describe, expect, test } from '@jest/globals'
+import { EXECUTION } from '../../actors/daemon/daemon.names.ts'
 import type { ExecutionEvent } from '../../actors/daemon/execution.machine.ts'
 import type { LeaseEvent } from '../../actors/leases/lease.machine.ts'
+import { LEASE } from '../../actors/leases/lease.names.ts'
 import type { RunMachineEvent } from '../../actors/runs/run.machine.ts'
+import { RUN } from '../../actors/runs/run.machine.ts'
+import { kindName } from '../../actors/runtime/actor-kind.ts'
 import type { WorkerEvent } from '../../actors/workers/worker.machine.ts'
+import { WORKER } from '../../actors/workers/worker.machine.ts'
 import { T1 } from '../rules/run/runs.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 import { type ActorPose, createIsolatedSystem, executions, leases, runs, workers } from './durable-model.ts'
@@ -13,7 +19,7 @@ async function restarted(posed: ActorPose, clock?: ManualClock) {
   const first = createIsolatedSystem(undefined, clock)
   first.pose(posed)
   await first.flush()
-  const before = first.system.peek(posed.kind.name, posed.key)
+  const before = first.system.peek(kindName(posed.kind.name), posed.key)
   expect(before?.value).toBe(posed.state)
   first.system.stop()
   const changes: string[] = []
@@ -50,14 +56,14 @@ describe('a lease', () => {
     const { system, flush, done, changes, database, before } = await restarted(posed)
     await flush()
     const [now, effects] = after[state] ?? []
-    expect(system.peek('lease', 'ls-1')?.value).toBe(now)
-    expect(system.peek('lease', 'ls-1')?.context).toEqual(before?.context)
+    expect(system.peek(LEASE, 'ls-1')?.value).toBe(now)
+    expect(system.peek(LEASE, 'ls-1')?.context).toEqual(before?.context)
     expect(done).toEqual(effects)
     expect(changes[0]).toBe(`restored ${state}`)
 
-    for (const event of [claims, completed]) system.send('lease', 'ls-1', event)
+    for (const event of [claims, completed]) system.send(LEASE, 'ls-1', event)
     await flush()
-    expect(system.peek('lease', 'ls-1')).toBeUndefined()
+    expect(system.peek(LEASE, 'ls-1')).toBeUndefined()
     expect(done.at(-1)).toBe('lease.acknowledge completion')
     expect(database.snapshotTable.get('lease')?.size).toBe(0)
   })
@@ -67,9 +73,9 @@ describe('a lease', () => {
     async (state, posed) => {
       for (const event of [denies, state === 'cancelling' ? timedOut : late]) {
         const { system, flush, database } = await restarted(posed)
-        system.send('lease', 'ls-1', event)
+        system.send(LEASE, 'ls-1', event)
         await flush()
-        expect(system.peek('lease', 'ls-1')).toBeUndefined()
+        expect(system.peek(LEASE, 'ls-1')).toBeUndefined()
         expect(database.snapshotTable.get('lease')?.size).toBe(0)
       }
     },
@@ -91,7 +97,7 @@ describe('a run', () => {
   test.each(runs.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
     const { system, flush, done, changes, database, before } = await restarted(posed)
     await flush()
-    const now = system.peek('run', 'run-1')
+    const now = system.peek(RUN, 'run-1')
     expect(now?.value).toBe(state)
     expect(now?.context).toEqual(before?.context)
     expect(now?.context.run).toEqual(database.runs.get('run-1'))
@@ -101,9 +107,9 @@ describe('a run', () => {
     expect(database.commits).toBe(1)
 
     for (const event of state === 'queued' ? [granted, accepted, ended] : [ended])
-      system.send('run', 'run-1', event)
+      system.send(RUN, 'run-1', event)
     await flush()
-    expect(system.peek('run', 'run-1')).toBeUndefined()
+    expect(system.peek(RUN, 'run-1')).toBeUndefined()
     expect(database.snapshotTable.get('run')?.size).toBe(0)
     expect(database.runs.get('run-1')?.status).toBe('completed')
   })
@@ -128,7 +134,7 @@ test.each(['held', 'adrift', 'cancelling'])(
     const { system, flush } = createIsolatedSystem(first.database)
     expect(system.restore()).toMatchObject({ ok: true, value: { restored: 2 } })
     await flush()
-    expect(system.peek('run', 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })
+    expect(system.peek(RUN, 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })
   },
 )
 
@@ -139,16 +145,16 @@ describe('a worker', () => {
   test.each(workers.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
     const { system, flush, done, database, before } = await restarted(posed)
     await flush()
-    expect(system.peek('worker', 'wk-1')?.value).toBe(state)
-    expect(system.peek('worker', 'wk-1')?.context).toEqual(before?.context)
+    expect(system.peek(WORKER, 'wk-1')?.value).toBe(state)
+    expect(system.peek(WORKER, 'wk-1')?.context).toEqual(before?.context)
     expect(done).toEqual([])
 
-    system.send('worker', 'wk-1', renamed)
+    system.send(WORKER, 'wk-1', renamed)
     await flush()
     expect(database.snapshotTable.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
-    system.send('worker', 'wk-1', revoked)
+    system.send(WORKER, 'wk-1', revoked)
     await flush()
-    expect(system.peek('worker', 'wk-1')).toBeUndefined()
+    expect(system.peek(WORKER, 'wk-1')).toBeUndefined()
     expect(database.snapshotTable.get('worker')?.size).toBe(0)
     expect(system.pendingDeadlines()).toBe(0)
   })
@@ -174,13 +180,13 @@ describe('an execution', () => {
     const { system, flush, done, changes, database } = await restarted(posed)
     await flush()
     const [now, effects] = after[state] ?? []
-    expect(system.peek('execution', 'ls-1')?.value).toBe(now)
+    expect(system.peek(EXECUTION, 'ls-1')?.value).toBe(now)
     expect(done).toEqual(effects)
     expect(changes[0]).toBe(`restored ${state}`)
 
-    for (const event of [salvaged, acknowledged]) system.send('execution', 'ls-1', event)
+    for (const event of [salvaged, acknowledged]) system.send(EXECUTION, 'ls-1', event)
     await flush()
-    expect(system.peek('execution', 'ls-1')).toBeUndefined()
+    expect(system.peek(EXECUTION, 'ls-1')).toBeUndefined()
     expect(database.snapshotTable.get('execution')?.size).toBe(0)
   })
 })

@@ -261,7 +261,7 @@ const leases: readonly Mutant[] = [
   {
     name: 'an offer has no answer deadline',
     file: LEASE_MANAGER,
-    find: "timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
+    find: "timers.set(LEASE_TIMER.key(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
     replace: '',
   },
   {
@@ -273,7 +273,7 @@ const leases: readonly Mutant[] = [
   {
     name: 'a cancel has no answer deadline',
     file: LEASE_MANAGER,
-    find: "timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
+    find: "timers.set(LEASE_TIMER.key(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
     replace: '',
   },
 ]
@@ -347,8 +347,9 @@ const workers: readonly Mutant[] = [
   {
     name: 'an ephemeral worker whose line was replaced counts as gone',
     file: 'actors/workers/worker-registration.ts',
-    find: 'connections.markRegistered(connection, workerId)\n    // Last, because the end of a replaced connection counts an ephemeral worker as gone.\n    system.send(WORKER, workerId, seen)',
-    replace: 'system.send(WORKER, workerId, seen)\n    connections.markRegistered(connection, workerId)',
+    find: "connections.markRegistered(connection, workerId)\n    // Last, because the end of a replaced connection counts an ephemeral worker as gone.\n    system.send(WORKER, workerId, { type: 'seen', at, capabilities: frame.capabilities })",
+    replace:
+      "system.send(WORKER, workerId, { type: 'seen', at, capabilities: frame.capabilities })\n    connections.markRegistered(connection, workerId)",
   },
   {
     name: 'a worker that left its seat comes back without one',
@@ -480,13 +481,13 @@ const executions: readonly Mutant[] = [
   {
     name: 'a lease has no end on the worker',
     file: EXECUTIONS,
-    find: "this.#context.timers.at(timerKey(leaseId), 'expiry', until)",
+    find: "this.#context.timers.at(EXECUTION_TIMER.key(leaseId), 'expiry', until)",
     replace: 'return',
   },
   {
     name: 'a finished execution expires',
     file: EXECUTIONS,
-    find: "if (after.value === 'finished') timers.cancelAll(timerKey(key))",
+    find: "if (after.value === 'finished') timers.cancelAll(EXECUTION_TIMER.key(key))",
     replace: '',
   },
   {
@@ -504,8 +505,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'an interrupted execution is forgotten',
     file: EXECUTION_MACHINE,
-    find: "return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]",
-    replace: 'return restarted.type.length > 0 ? [] : []',
+    find: "return [eventTo(EXECUTION, key, { type: 'daemon restarted', reason })]",
+    replace: 'return reason.length > 0 ? [] : []',
   },
   {
     name: 'published work is reported as lost',
@@ -614,8 +615,8 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a closed view is still counted',
     file: TERMINAL_SESSIONS,
-    find: '    this.#views.delete(view.sessionId)\n    this.onViewsChanged()',
-    replace: '    this.onViewsChanged()',
+    find: '    this.#views.delete(view.sessionId)\n',
+    replace: '',
   },
   {
     name: 'a release is sent only for a sandbox that this host has booted',
@@ -681,7 +682,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'sandboxes are reclaimed only once',
     file: 'actors/daemon/daemon.module.ts',
-    find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER, 'again', RECLAIM_MS)",
+    find: "if (!this.#isStopped) timers.in(DISK_RECLAIM_TIMER.key(), 'again', RECLAIM_MS)",
     replace: '',
   },
   {

@@ -16,7 +16,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
 import { openHostServer } from '../../transport/server.ts'
 import { putRun, sampleRun } from '../adapters/store/samples.ts'
-import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
+import { TALLY, type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
 import { noProviders } from './no-providers.ts'
 import { createRecordingLog, noMeters, noTrail } from './recording-log.ts'
 
@@ -56,7 +56,7 @@ const actorSystem: ActorSystem = new ActorSystem({
       const counted = effect as TallyEffect
       if (counted.type !== 'tally.counted') return
       print(`acknowledged ${counted.name} ${counted.n}`)
-      setImmediate(() => actorSystem.send('tally', counted.name, { type: 'add' }))
+      setImmediate(() => actorSystem.send(TALLY, counted.name, { type: 'add' }))
     },
   }),
   onFatal: (reason) => fail(reason),
@@ -101,7 +101,7 @@ if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: 
 for (const [key, record] of actorStore.database.snapshots.all('tally'))
   if ('c' in record) print(`found ${key} ${(record.c as TallyContext).n}`)
 host.start()
-for (let n = 0; n < ACTORS; n++) actorSystem.spawn('tally', `actor-${n}`, { name: `actor-${n}` })
+for (let n = 0; n < ACTORS; n++) actorSystem.spawn(TALLY, `actor-${n}`, { name: `actor-${n}` })
 
 /** Rewrites the same run again and again; its title counts the writes. */
 async function rewrite(n: number): Promise<void> {

@@ -5,8 +5,8 @@
  * already added effects to its transition output.
  */
 import { assign, setup } from 'xstate'
-import { defineActions } from '../../actors/runtime/actions.ts'
-import type { ActorKind, Supervision } from '../../actors/runtime/actor-kind.ts'
+import { defineActions, eventTo } from '../../actors/runtime/actions.ts'
+import { type ActorKind, kindName, type Supervision } from '../../actors/runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
 
 export interface TallyContext {
@@ -25,6 +25,8 @@ export type TallyEvent =
   | { readonly type: 'end' }
   | { readonly type: 'deadline.nap' }
 
+export const TALLY = kindName<TallyContext, TallyEvent, { readonly name: string }>('tally')
+
 export type TallyEffect =
   | { readonly type: 'tally.counted'; readonly name: string; readonly n: number }
   | { readonly type: 'tally.ended'; readonly name: string }
@@ -42,13 +44,12 @@ export const tallyMachine = setup({
     count: assign({ n: ({ context }) => context.n + 1 }),
     recordCount: recordEffect(({ context }) => ({ type: 'tally.counted', name: context.name, n: context.n })),
     recordDiscarded: recordEffect(({ context }) => ({ type: 'tally.discarded', name: context.name })),
-    sendToOther: sendEvent(({ event }) => ({
-      to: { kind: 'tally', key: event.type === 'pass' ? event.to : '' },
-      event: { type: 'add' },
-    })),
+    sendToOther: sendEvent(({ event }) =>
+      eventTo(TALLY, event.type === 'pass' ? event.to : '', { type: 'add' }),
+    ),
     spawnOther: spawnActor(({ event }) => {
       const name = event.type === 'spawn' ? event.name : ''
-      return { to: { kind: 'tally', key: name }, input: { name } }
+      return { to: { kind: TALLY, key: name }, input: { name } }
     }),
     throwError: () => {
       throw new Error('boom')

@@ -1,6 +1,6 @@
 /** Connecting the code host by a device flow, through the whole AccountManager. */
 import { describe, expect, test } from '@jest/globals'
-import { CODE_EXPIRED } from '../../../actors/accounts/device-flow.machine.ts'
+import { CODE_EXPIRED, DEVICE_FLOW } from '../../../actors/accounts/device-flow.machine.ts'
 import { CONNECT_CODEHOST_FAILED } from '../../../actors/accounts/device-flows.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { ConnectPollResponse } from '../../../protocol/connect.ts'
@@ -365,10 +365,10 @@ describe('pending requests are answered', () => {
     const { polled } = await pollDuringRequest(b)
     // This malformed event makes the guard that reads it throw.
     b.system.send(
-      'device-flow',
+      DEVICE_FLOW,
       'device-1',
       new Proxy(
-        { type: 'still pending' },
+        { type: 'still pending', intervalMs: null, isTooFast: false },
         {
           get: (target, key) => {
             if (key === 'intervalMs') throw new Error('a bug')

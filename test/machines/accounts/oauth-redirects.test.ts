@@ -1,6 +1,8 @@
 /** Connecting the tracker through its consent page, with every honest and forged callback. */
+
 import { describe, expect, test } from '@jest/globals'
 import { type CallbackPage, createCallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
+import { OAUTH_REDIRECT } from '../../../actors/accounts/oauth-redirect.machine.ts'
 import {
   CONNECT_AGAIN,
   REDIRECT_FLOW_MS_MAX,
@@ -516,7 +518,7 @@ describe('pending requests are answered', () => {
       },
     }
     b.system.send(
-      'journey',
+      OAUTH_REDIRECT,
       'journey-1',
       Object.defineProperty({ type: 'exchange failed' }, 'reason', { enumerable: true, ...bug }) as never,
     )

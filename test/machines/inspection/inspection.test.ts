@@ -17,7 +17,7 @@ import {
   INSPECT_VIEWERS_MAX,
 } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'
-import { type TallyEffect, type TallyEvent, tallyKind } from '../../support/counter-actor.ts'
+import { TALLY, type TallyEffect, type TallyEvent, tallyKind } from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -35,7 +35,7 @@ function open(onEffect: (effect: Effect) => void = () => {}, database = new Cras
     modules: () => ({ runEffect: onEffect }),
     onFatal: () => {},
   })
-  const inspection = new Inspection({ clock, system, version: '1.2.3' })
+  const inspection = new Inspection({ clock, system, version: '1.2.3', publish: () => {} })
   const settle = async () => {
     await clock.settle()
     while (database.inFlight > 0) {
@@ -49,8 +49,8 @@ function open(onEffect: (effect: Effect) => void = () => {}, database = new Cras
     system,
     inspection,
     settle,
-    spawn: (key: string) => system.spawn('tally', key, { name: key }),
-    send: (key: string, event: TallyEvent) => system.send('tally', key, event),
+    spawn: (key: string) => system.spawn(TALLY, key, { name: key }),
+    send: (key: string, event: TallyEvent) => system.send(TALLY, key, event),
   }
 }
 

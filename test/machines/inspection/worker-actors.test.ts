@@ -1,13 +1,13 @@
 /** The actors that a worker shares, from the worker's actor system to a viewer of the host. */
 import { expect, test } from '@jest/globals'
 import { SharedActors } from '../../../actors/daemon/shared-actors.ts'
+import type { HostChange } from '../../../actors/host-context.ts'
 import { Inspection } from '../../../actors/inspection/inspection.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
-import type { HostFrameOf } from '../../../protocol/frames.ts'
 import { checkWorkerFrame } from '../../../protocol/frames.ts'
 import type { InspectFrame } from '../../../protocol/inspection.ts'
 import { INSPECT_COLLECT_MS } from '../../../protocol/limits.ts'
-import { tallyKind } from '../../support/counter-actor.ts'
+import { TALLY, tallyKind } from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -26,9 +26,13 @@ const createSystem = (clock: ManualClock) =>
 function open(isAllowed = true) {
   const clock = new ManualClock()
   const worker = createSystem(clock)
-  const inspection = new Inspection({ clock, system: createSystem(clock), version: '1' })
   const sent: string[] = []
-  const asked: HostFrameOf<'watch-actors'>[] = []
+  const asked: HostChange[] = []
+  const publish = (change: HostChange) => {
+    asked.push(change)
+    if (change.view === 'worker watched') shared.onWatch(change.on)
+  }
+  const inspection = new Inspection({ clock, system: createSystem(clock), version: '1', publish })
   const shared = new SharedActors({
     clock,
     system: worker,
@@ -38,10 +42,6 @@ function open(isAllowed = true) {
       sent.push(JSON.stringify(frame))
       inspection.workerActors.onStates('w-1', frame)
     },
-  })
-  inspection.workerActors.sendBy((_, frame) => {
-    asked.push(frame)
-    shared.onWatch(frame.on)
   })
   const frames: InspectFrame[] = []
   const watch = () => {
@@ -56,7 +56,7 @@ function open(isAllowed = true) {
 
 test('a viewer sees the actors of a worker that shares them, as they come, change and go', async () => {
   const { worker, inspection, sent, asked, watch, pass, news, clock } = open()
-  worker.spawn('tally', 'secret-free', { name: 'planted-secret' })
+  worker.spawn(TALLY, 'secret-free', { name: 'planted-secret' })
   const viewer = watch()
   inspection.workerActors.onFrameReceived('w-1')
   inspection.workerActors.onFrameReceived('w-1')
@@ -64,14 +64,14 @@ test('a viewer sees the actors of a worker that shares them, as they come, chang
   expect(news().at(-1)).toMatchObject({
     changed: [{ id: 'w-1/tally/secret-free', state: 'awake', worker: 'w-1', process: 'w-1' }],
   })
-  worker.send('tally', 'secret-free', { type: 'rest' })
+  worker.send(TALLY, 'secret-free', { type: 'rest' })
   await pass()
   expect(news()).toMatchObject([{ changed: [{ state: 'resting.lightly' }], gone: [] }])
   const second = watch()
   expect(news()[0]?.changed).toMatchObject([{ id: 'w-1/tally/secret-free', state: 'resting.lightly' }])
-  worker.send('tally', 'secret-free', { type: 'add' })
-  worker.send('tally', 'secret-free', { type: 'add' })
-  worker.send('tally', 'secret-free', { type: 'end' })
+  worker.send(TALLY, 'secret-free', { type: 'add' })
+  worker.send(TALLY, 'secret-free', { type: 'add' })
+  worker.send(TALLY, 'secret-free', { type: 'end' })
   await pass()
   expect(news().at(-1)).toMatchObject({ changed: [], gone: ['w-1/tally/secret-free'] })
   expect(sent.join('')).not.toContain('planted-secret')
@@ -79,10 +79,10 @@ test('a viewer sees the actors of a worker that shares them, as they come, chang
   second.close()
   viewer.close()
   expect(asked).toEqual([
-    { type: 'watch-actors', on: true },
-    { type: 'watch-actors', on: false },
+    { view: 'worker watched', key: 'w-1', on: true },
+    { view: 'worker watched', key: 'w-1', on: false },
   ])
-  worker.spawn('tally', 'later', { name: 'later' })
+  worker.spawn(TALLY, 'later', { name: 'later' })
   await pass()
   expect(sent.at(-1)).not.toContain('later')
   expect(clock.timers).toBe(0)
@@ -90,7 +90,7 @@ test('a viewer sees the actors of a worker that shares them, as they come, chang
 
 test('they are gone with the connection of the worker', async () => {
   const { worker, shared, inspection, watch, pass, news } = open()
-  worker.spawn('tally', 'a', { name: 'a' })
+  worker.spawn(TALLY, 'a', { name: 'a' })
   watch()
   inspection.workerActors.onFrameReceived('w-1')
   await pass()
@@ -108,7 +108,7 @@ test('a worker whose owner has not allowed it shares nothing, and nobody is aske
   const { worker, inspection, sent, asked, watch, pass } = open(false)
   inspection.workerActors.onFrameReceived('w-1')
   expect(asked).toEqual([])
-  worker.spawn('tally', 'a', { name: 'a' })
+  worker.spawn(TALLY, 'a', { name: 'a' })
   watch()
   inspection.workerActors.onFrameReceived('w-1')
   await pass()

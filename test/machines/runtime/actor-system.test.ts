@@ -1,13 +1,19 @@
 import { describe, expect, test } from '@jest/globals'
 import { type AnyEventObject, type MachineContext, setup } from 'xstate'
-import { defineActions } from '../../../actors/runtime/actions.ts'
+import { defineActions, eventTo } from '../../../actors/runtime/actions.ts'
 import type { ActorKind, Supervision } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import type { ActorSnapshot } from '../../../core/ports.ts'
-import { type TallyEffect, type TallyEvent, tallyKind, tallyMachine } from '../../support/counter-actor.ts'
+import {
+  TALLY,
+  type TallyEffect,
+  type TallyEvent,
+  tallyKind,
+  tallyMachine,
+} from '../../support/counter-actor.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -35,8 +41,8 @@ function createSystem(
     }),
     onFatal: (reason) => fatal.push(reason),
   })
-  const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
-  const spawn = (key: string) => system.spawn('tally', key, { name: key })
+  const send = (key: string, event: TallyEvent) => system.send(TALLY, key, event)
+  const spawn = (key: string) => system.spawn(TALLY, key, { name: key })
   const flush = async () => {
     await clock.settle()
     while (database.inFlight > 0) {
@@ -76,10 +82,10 @@ describe('the commit loop', () => {
     spawn('a')
     await flush()
     send('a', { type: 'add' })
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
-    expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peekDurable(TALLY, 'a')?.context).toMatchObject({ n: 0 })
     await flush()
-    expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peekDurable(TALLY, 'a')?.context).toMatchObject({ n: 1 })
   })
 
   test('an effect that throws is logged, and the others still run', async () => {
@@ -106,7 +112,7 @@ describe('the commit loop', () => {
     spawn('a')
     await flush()
     send('a', { type: 'end' })
-    expect(system.send('tally', 'a', { type: 'add' })).toBe(false)
+    expect(system.send(TALLY, 'a', { type: 'add' })).toBe(false)
     await flush()
     expect(effectLog).toEqual(['a=0', 'tally.ended a'])
     expect(database.snapshotTable.get('tally')?.size).toBe(0)
@@ -144,14 +150,14 @@ describe('messages and spawns', () => {
     spawn('a')
     spawn('b')
     send('a', { type: 'pass', to: 'b' })
-    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek(TALLY, 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('an actor spawns another', async () => {
     const { system, send, spawn } = createSystem()
     spawn('a')
     send('a', { type: 'spawn', name: 'child' })
-    expect(system.peek('tally', 'child')?.value).toBe('awake')
+    expect(system.peek(TALLY, 'child')?.value).toBe('awake')
   })
 
   test('a second actor of the same key is refused', () => {
@@ -175,7 +181,7 @@ describe('supervision', () => {
     spawn('b')
     send('a', { type: 'boom' })
     await flush()
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 0 })
     expect(effectLog).toEqual(['a=0', 'b=0'])
     expect(system.pendingDeadlines()).toBe(0)
     await clock.advance(0)
@@ -187,7 +193,7 @@ describe('supervision', () => {
     spawn('b')
     send('a', { type: 'boom' })
     send('b', { type: 'add' })
-    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek(TALLY, 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('changes before a crash are still committed', async () => {
@@ -206,12 +212,12 @@ describe('supervision', () => {
     send('a', { type: 'boom' })
     send('a', { type: 'add' })
     send('a', { type: 'add' })
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 0 })
     // After 1 s the same event throws again and is skipped; after 2 s more the actor stays alive.
     await clock.advance(1_000)
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 0 })
     await clock.advance(2_000)
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 2 })
   })
 
   test('an event that crashes its actor twice is logged and skipped', async () => {
@@ -239,9 +245,9 @@ describe('supervision', () => {
       await clock.advance(5_000)
     }
     await flush()
-    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek(TALLY, 'a')).toBeUndefined()
     expect(database.snapshotTable.get('tally')?.has('a')).toBe(false)
-    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek(TALLY, 'b')?.context).toMatchObject({ n: 1 })
     expect(effectLog).toContain('tally.ended a')
   })
 
@@ -253,7 +259,7 @@ describe('supervision', () => {
     await flush()
     send('a', { type: 'boom' })
     await flush()
-    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek(TALLY, 'a')).toBeUndefined()
     expect(database.snapshotTable.get('tally')?.has('a')).toBe(true)
   })
 
@@ -265,8 +271,8 @@ describe('supervision', () => {
     await flush()
     const kept = database.snapshotTable.get('tally')?.get('a')
     send('a', { type: 'boom' })
-    expect(system.isDamaged('tally', 'a')).toBe(true)
-    expect(system.spawn('tally', 'a', {})).toMatchObject({ ok: false })
+    expect(system.isDamaged(TALLY, 'a')).toBe(true)
+    expect(system.spawn(TALLY, 'a', { name: 'a' })).toMatchObject({ ok: false })
     await flush()
     expect(database.snapshotTable.get('tally')?.get('a')).toEqual(kept)
   })
@@ -280,7 +286,7 @@ describe('supervision', () => {
       send('a', { type: 'boom' })
       await clock.advance(10_000)
     }
-    expect(system.peek('tally', 'a')).toBeDefined()
+    expect(system.peek(TALLY, 'a')).toBeDefined()
   })
 
   test('a crash of a `fatal` kind stops the process', () => {
@@ -293,11 +299,11 @@ describe('supervision', () => {
   test('actors that answer each other without end are a fatal error', () => {
     const { sendEvent: send } = defineActions<MachineContext, AnyEventObject, Effect>()
     const echo = setup({
-      actions: { pingBack: send(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
-    }).createMachine({ context: {}, on: { ping: { actions: 'pingBack' } } })
+      actions: { pingBack: send(() => eventTo(TALLY, 'a', { type: 'add' })) },
+    }).createMachine({ context: {}, on: { add: { actions: 'pingBack' } } })
     const { system, fatal } = createSystem({ ...tallyKind(), logic: echo })
-    system.spawn('tally', 'a', {})
-    system.send('tally', 'a', { type: 'ping' })
+    system.spawn(TALLY, 'a', { name: 'a' })
+    system.send(TALLY, 'a', { type: 'add' })
     expect(fatal).toEqual([expect.stringContaining('answer each other')])
     system.stop()
   })
@@ -313,9 +319,9 @@ describe('deadlines and restarts', () => {
 
     const second = createSystem(tallyKind(), first.database, first.clock)
     expect(second.system.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
-    expect(second.system.peek('tally', 'a')?.value).toBe('napping')
+    expect(second.system.peek(TALLY, 'a')?.value).toBe('napping')
     await second.clock.advance(5_000)
-    expect(second.system.peek('tally', 'a')?.value).toBe('awake')
+    expect(second.system.peek(TALLY, 'a')?.value).toBe('awake')
   })
 
   test('a deadline that came due while the process was down fires right after the start', async () => {
@@ -329,7 +335,7 @@ describe('deadlines and restarts', () => {
     const second = createSystem(tallyKind(), first.database, first.clock)
     second.system.restore()
     await second.clock.advance(1)
-    expect(second.system.peek('tally', 'a')?.value).toBe('awake')
+    expect(second.system.peek(TALLY, 'a')?.value).toBe('awake')
   })
 
   test('a fired or cancelled deadline leaves the snapshot too', async () => {
@@ -425,7 +431,7 @@ describe('the snapshot of an actor that was given up', () => {
     spawn('a')
     send('a', { type: 'boom' })
     await clock.advance(1_000)
-    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek(TALLY, 'a')).toBeUndefined()
     expect(fatal).toEqual(['tally a: crashed twice on boom'])
   })
 
@@ -436,10 +442,10 @@ describe('the snapshot of an actor that was given up', () => {
     send('a', { type: 'add' })
     send('a', { type: 'boom' })
     await clock.advance(60_000)
-    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek(TALLY, 'a')).toBeUndefined()
     spawn('a')
     await clock.advance(60_000)
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 0 })
   })
 
   test('final outputs that throw are logged, and the system continues', async () => {
@@ -455,7 +461,7 @@ describe('the snapshot of an actor that was given up', () => {
     spawn('b')
     send('a', { type: 'boom' })
     send('b', { type: 'add' })
-    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek(TALLY, 'b')?.context).toMatchObject({ n: 1 })
     expect(log.lines.map((line) => line.message)).toContain(BUG_MESSAGES.finalOutputsFailed)
   })
 })
@@ -490,7 +496,7 @@ describe('deadlines around crashes', () => {
     const third = createSystem(tallyKind(), first.database, first.clock)
     third.system.restore()
     await third.clock.advance(1)
-    expect(third.system.peek('tally', 'a')?.value).toBe('awake')
+    expect(third.system.peek(TALLY, 'a')?.value).toBe('awake')
   })
 
   test('a deadline whose event is skipped leaves the disk too', async () => {
@@ -512,12 +518,12 @@ describe('deadlines around crashes', () => {
     send('a', { type: 'wait', until: clock.now() + 500 })
     // The actor crashes. While it recovers, the move is held and the old instant passes.
     send('a', { type: 'boom' })
-    expect(system.peek('tally', 'a')?.value).toBe('napping')
+    expect(system.peek(TALLY, 'a')?.value).toBe('napping')
     send('a', { type: 'wait', until: clock.now() + 60_000 })
     await clock.advance(10_000)
-    expect(system.peek('tally', 'a')?.value).toBe('napping')
+    expect(system.peek(TALLY, 'a')?.value).toBe('napping')
     await clock.advance(60_000)
-    expect(system.peek('tally', 'a')?.value).toBe('awake')
+    expect(system.peek(TALLY, 'a')?.value).toBe('awake')
   })
 })
 
@@ -534,7 +540,7 @@ describe('after a store failure', () => {
     spawn('b')
     await flush()
     expect(effectLog).toEqual(['a=0'])
-    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peek(TALLY, 'a')?.context).toMatchObject({ n: 1 })
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
@@ -545,7 +551,7 @@ describe('after a store failure', () => {
     expect(effectLog).toEqual(['a=0'])
     expect(database.inFlight).toBe(1)
     system.stopAfterStoreFailure('EIO')
-    system.send('tally', 'a', { type: 'add' })
+    system.send(TALLY, 'a', { type: 'add' })
     await clock.settle()
     expect(effectLog).toEqual(['a=0', 'a=1'])
   })
@@ -637,12 +643,12 @@ describe('spawns', () => {
     const { spawnActor } = defineActions<MachineContext, AnyEventObject, Effect>()
     const parent = setup({
       actions: { spawnUnknownKind: spawnActor(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
-    }).createMachine({ context: {}, on: { go: { actions: 'spawnUnknownKind' } } })
+    }).createMachine({ context: {}, on: { add: { actions: 'spawnUnknownKind' } } })
     const { system, fatal } = createSystem({ ...tallyKind(), logic: parent })
-    system.spawn('tally', 'a', {})
-    system.send('tally', 'a', { type: 'go' })
+    system.spawn(TALLY, 'a', { name: 'a' })
+    system.send(TALLY, 'a', { type: 'add' })
     expect(fatal).toEqual(['unknown actor kind nobody'])
-    expect(system.send('tally', 'a', { type: 'go' })).toBe(true)
+    expect(system.send(TALLY, 'a', { type: 'add' })).toBe(true)
     expect(fatal).toHaveLength(2)
   })
 })

@@ -9,6 +9,7 @@ import type { CommitContribution, CommitParticipant } from '../../../actors/runt
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import type { StoreState, Write } from '../../../core/ports.ts'
 import {
+  TALLY,
   type TallyContext,
   type TallyEffect,
   type TallyEvent,
@@ -85,8 +86,8 @@ function createSystem({
     }),
     onFatal: (reason) => fatal.push(reason),
   })
-  const send = (key: string, event: TallyEvent) => system.send('tally', key, event)
-  const spawn = (key: string) => system.spawn('tally', key, { name: key })
+  const send = (key: string, event: TallyEvent) => system.send(TALLY, key, event)
+  const spawn = (key: string) => system.spawn(TALLY, key, { name: key })
   const flush = async () => {
     await clock.settle()
     while (database.inFlight > 0) {
@@ -252,7 +253,7 @@ describe('`beforeCommit`', () => {
     const cuts: number[] = []
     const made: ReturnType<typeof createSystem> = createSystem({
       beforeCommit: () => {
-        const n = (made.system.peek('tally', 'a')?.context as TallyContext | undefined)?.n ?? -1
+        const n = (made.system.peek(TALLY, 'a')?.context as TallyContext | undefined)?.n ?? -1
         cuts.push(n)
         if (n === 0) made.send('a', { type: 'add' })
       },

@@ -6,6 +6,7 @@ import { ActorSystem, type SystemModules } from '../../../actors/runtime/actor-s
 import type { CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import {
+  TALLY,
   type TallyContext,
   type TallyEffect,
   type TallyEvent,
@@ -76,7 +77,7 @@ function startSystem(schedule: CrashSchedule): ActorSystem {
     // Now and then `beforeCommit` sends an event, too.
     beforeCommit() {
       if (alive && schedule.random.chance(0.2))
-        system.send('tally', schedule.random.pick(schedule.keys), { type: 'add' })
+        system.send(TALLY, schedule.random.pick(schedule.keys), { type: 'add' })
     },
     participants: [createCommitCounter(schedule)],
   }
@@ -123,11 +124,11 @@ function newKey(keys: string[]): string {
 }
 
 function sendRandomEvent(schedule: CrashSchedule, system: ActorSystem, random: Random): void {
-  schedule.keys.push(...schedule.requestedKeys.filter((key) => system.peek('tally', key) !== undefined))
+  schedule.keys.push(...schedule.requestedKeys.filter((key) => system.peek(TALLY, key) !== undefined))
   schedule.requestedKeys = schedule.requestedKeys.filter((key) => !schedule.keys.includes(key))
   const key = random.pick(schedule.keys)
   const event = randomEvent(random, schedule)
-  if (!system.send('tally', key, event)) system.spawn('tally', key, { name: key })
+  if (!system.send(TALLY, key, event)) system.spawn(TALLY, key, { name: key })
   else if (event.type === 'end') {
     schedule.retired.add(key)
     schedule.keys = schedule.keys.filter((candidate) => candidate !== key)
@@ -174,7 +175,7 @@ async function runSchedule(seed: number, faulty = false): Promise<CrashSchedule>
         schedule.violations.push('what was on disk did not come back')
       let pending = 0
       for (const [key, record] of schedule.database.snapshots.all('tally')) {
-        const now = system.peek('tally', key)
+        const now = system.peek(TALLY, key)
         if (JSON.stringify(now?.context) !== JSON.stringify(record.c))
           schedule.violations.push(`${key} came back different`)
         if (record.d !== undefined) pending += Object.keys(record.d).length

@@ -3,9 +3,9 @@
  */
 import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, setup } from 'xstate'
-import { type RunInput, type RunMachineEvent, runKind } from '../../../actors/runs/run.machine.ts'
-import { defineActions } from '../../../actors/runtime/actions.ts'
-import { type ActorKind, closeOnCrash } from '../../../actors/runtime/actor-kind.ts'
+import { RUN, type RunInput, type RunMachineEvent, runKind } from '../../../actors/runs/run.machine.ts'
+import { defineActions, eventTo } from '../../../actors/runtime/actions.ts'
+import { type ActorKind, closeOnCrash, kindName } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
@@ -15,6 +15,8 @@ import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
+
+const COUNTER = kindName<{ n: number }, Event>('guest')
 
 type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { type: 'notify others' }
 
@@ -30,10 +32,7 @@ const counterMachine = setup({
     },
     recordCount: recordEffect(({ context }) => ({ type: `count.${context.n}` })),
     sendToOthers: sendEvent(({ context }) =>
-      Array.from({ length: context.n }, (_, at) => ({
-        to: { kind: 'guest', key: `g${at}` },
-        event: { type: 'add' },
-      })),
+      Array.from({ length: context.n }, (_, at) => eventTo(COUNTER, `g${at}`, { type: 'add' })),
     ),
     wait: setDeadline(() => ({ name: 'late', at: Date.UTC(2027, 0, 1) })),
     throwError: () => {
@@ -60,7 +59,7 @@ const counterMachine = setup({
 })
 
 const counterKind: ActorKind = {
-  name: 'guest',
+  name: COUNTER,
   logic: counterMachine,
   codec: createSnapshotCodec({
     version: 1,
@@ -96,12 +95,12 @@ function createSystem(kinds: readonly ActorKind[] = [counterKind], database = ne
 describe('an actor that ends by an action', () => {
   test('leaves registry, deadlines and disk with that transition, and its effects still run', async () => {
     const { system, database, effectLog, flush } = createSystem()
-    system.spawn('guest', 'g', {})
+    system.spawn(COUNTER, 'g', {})
     await flush()
     expect(system.pendingDeadlines()).toBe(1)
-    system.send('guest', 'g', { type: 'leave' })
-    expect(system.peek('guest', 'g')).toBeUndefined()
-    expect(system.send('guest', 'g', { type: 'add' })).toBe(false)
+    system.send(COUNTER, 'g', { type: 'leave' })
+    expect(system.peek(COUNTER, 'g')).toBeUndefined()
+    expect(system.send(COUNTER, 'g', { type: 'add' })).toBe(false)
     expect(system.pendingDeadlines()).toBe(0)
     await flush()
     expect(effectLog).toEqual(['count.0'])
@@ -110,21 +109,21 @@ describe('an actor that ends by an action', () => {
 
   test('does not end when the transition throws', async () => {
     const { system, effectLog, flush, database } = createSystem()
-    system.spawn('guest', 'g', {})
-    system.send('guest', 'g', { type: 'leave badly' })
+    system.spawn(COUNTER, 'g', {})
+    system.send(COUNTER, 'g', { type: 'leave badly' })
     await flush()
     expect(effectLog).toEqual([])
-    expect(system.peek('guest', 'g')?.value).toBe('present')
+    expect(system.peek(COUNTER, 'g')?.value).toBe('present')
     expect(database.snapshotTable.get('guest')?.has('g')).toBe(true)
     // The next transition does not end it either.
-    system.spawn('guest', 'h', {})
-    expect(system.peek('guest', 'h')?.value).toBe('present')
+    system.spawn(COUNTER, 'h', {})
+    expect(system.peek(COUNTER, 'h')?.value).toBe('present')
   })
 
   test('is never written when it is spawned and ends within one commit', async () => {
     const { system, database, effectLog, flush } = createSystem()
-    system.spawn('guest', 'g', {})
-    system.send('guest', 'g', { type: 'leave' })
+    system.spawn(COUNTER, 'g', {})
+    system.send(COUNTER, 'g', { type: 'leave' })
     await flush()
     expect(effectLog).toEqual(['count.0'])
     expect(database.commits).toBe(0)
@@ -132,9 +131,9 @@ describe('an actor that ends by an action', () => {
 
   test('is erased with the next commit when it ends while its first one is in flight', async () => {
     const { system, clock, database, flush } = createSystem()
-    system.spawn('guest', 'g', {})
+    system.spawn(COUNTER, 'g', {})
     await clock.settle()
-    system.send('guest', 'g', { type: 'leave' })
+    system.send(COUNTER, 'g', { type: 'leave' })
     await flush()
     expect(database.commits).toBe(2)
     expect(database.snapshotTable.get('guest')?.size).toBe(0)
@@ -142,7 +141,7 @@ describe('an actor that ends by an action', () => {
 
   test('leaves nothing in xstate’s registry, ten thousand times', async () => {
     const { system, flush } = createSystem()
-    system.spawn('guest', 'first', {})
+    system.spawn(COUNTER, 'first', {})
     if (xstateSystem === undefined) throw new Error('the system was not seen')
     // The registry is private, but registering and unregistering can be observed.
     const own = xstateSystem as unknown as Record<
@@ -160,9 +159,9 @@ describe('an actor that ends by an action', () => {
       return _unregister.apply(own, args)
     }
     for (let at = 0; at < 10_000; at++) {
-      system.spawn('guest', `g${at}`, {})
+      system.spawn(COUNTER, `g${at}`, {})
       if (at === 0) expect(inside).toBe(1)
-      system.send('guest', `g${at}`, { type: 'leave' })
+      system.send(COUNTER, `g${at}`, { type: 'leave' })
     }
     expect(inside).toBe(0)
     expect(system.count().get('guest')).toBe(1)
@@ -173,12 +172,12 @@ describe('an actor that ends by an action', () => {
 
 test('an action may send to no actor, one, or many, in order and within the tick', () => {
   const { system } = createSystem()
-  for (const key of ['g0', 'g1', 'g2']) system.spawn('guest', key, {})
-  const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek('guest', key)?.context.n)
-  system.send('guest', 'g0', { type: 'notify others' })
+  for (const key of ['g0', 'g1', 'g2']) system.spawn(COUNTER, key, {})
+  const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek(COUNTER, key)?.context.n)
+  system.send(COUNTER, 'g0', { type: 'notify others' })
   expect(counts()).toEqual([0, 0, 0])
-  for (const key of ['g0', 'g0', 'g0']) system.send('guest', key, { type: 'add' })
-  system.send('guest', 'g0', { type: 'notify others' })
+  for (const key of ['g0', 'g0', 'g0']) system.send(COUNTER, key, { type: 'add' })
+  system.send(COUNTER, 'g0', { type: 'notify others' })
   expect(counts()).toEqual([4, 1, 1])
 })
 
@@ -201,13 +200,13 @@ describe('an actor whose context is split', () => {
       return commit(writes)
     }
     const made = createSystem([runKind], database)
-    const sendToRun = (event: RunMachineEvent) => made.system.send('run', 'run-1', event)
+    const sendToRun = (event: RunMachineEvent) => made.system.send(RUN, 'run-1', event)
     return { ...made, sendToRun, written }
   }
 
   test('writes its rows only when they changed', async () => {
     const { system, sendToRun, written, flush } = writing()
-    system.spawn('run', 'run-1', input)
+    system.spawn(RUN, 'run-1', input)
     await flush()
     sendToRun({ type: 'granted', leaseId: 'ls-1' })
     await flush()
@@ -218,17 +217,17 @@ describe('an actor whose context is split', () => {
 
   test('stores nothing of the rows in its snapshot, and joins both again', async () => {
     const { system, database, flush } = writing()
-    system.spawn('run', 'run-1', input)
+    system.spawn(RUN, 'run-1', input)
     await flush()
     expect(database.snapshotTable.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
     const again = createSystem([runKind], database)
     expect(again.system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
-    expect(again.system.peek('run', 'run-1')?.context).toEqual(system.peek('run', 'run-1')?.context)
+    expect(again.system.peek(RUN, 'run-1')?.context).toEqual(system.peek(RUN, 'run-1')?.context)
   })
 
   test('writes only its rows when it is spawned and ends within one commit', async () => {
     const { system, sendToRun, database, written, flush } = writing()
-    system.spawn('run', 'run-1', input)
+    system.spawn(RUN, 'run-1', input)
     sendToRun({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
     expect(written).toEqual(['run'])
@@ -237,7 +236,7 @@ describe('an actor whose context is split', () => {
 
   test('loses its snapshot and keeps its rows when it ends', async () => {
     const { system, sendToRun, database, written, flush } = writing()
-    system.spawn('run', 'run-1', input)
+    system.spawn(RUN, 'run-1', input)
     await flush()
     sendToRun({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
@@ -248,7 +247,7 @@ describe('an actor whose context is split', () => {
 
   test('counts as damaged when its row is missing', async () => {
     const { system, database, flush } = writing()
-    system.spawn('run', 'run-1', input)
+    system.spawn(RUN, 'run-1', input)
     await flush()
     database.runs.clear()
     const again = createSystem([runKind], database)
@@ -256,16 +255,16 @@ describe('an actor whose context is split', () => {
       ok: true,
       value: { restored: 0, damaged: [expect.stringMatching(/^run run-1: .*missing$/)] },
     })
-    expect(again.system.isDamaged('run', 'run-1')).toBe(true)
-    expect(again.system.isDamaged('run', 'run-2')).toBe(false)
+    expect(again.system.isDamaged(RUN, 'run-1')).toBe(true)
+    expect(again.system.isDamaged(RUN, 'run-2')).toBe(false)
     expect(database.snapshotTable.get('run')?.size).toBe(1)
   })
 
   test('lists the keys of live actors', () => {
     const { system } = writing()
     const spawned = ['run-1', 'run-2']
-    for (const id of spawned) system.spawn('run', id, { ...input, run: { ...input.run, id } })
-    expect([...system.keys('run')]).toEqual(spawned)
-    expect(system.peek('run', 'run-2')?.context).toMatchObject({ run: { id: 'run-2' } })
+    for (const id of spawned) system.spawn(RUN, id, { ...input, run: { ...input.run, id } })
+    expect([...system.keys(RUN)]).toEqual(spawned)
+    expect(system.peek(RUN, 'run-2')?.context).toMatchObject({ run: { id: 'run-2' } })
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { kindName } from '../../../actors/runtime/actor-kind.ts'
 import type { StateChange } from '../../../actors/runtime/actor-system.ts'
 import {
   createModules,
@@ -6,7 +7,9 @@ import {
   effectHandlers,
   type Module,
   type ModuleDefinition,
+  observeKind,
 } from '../../../actors/runtime/module.ts'
+import { handleTimer, timerKind } from '../../../actors/runtime/timer-kind.ts'
 
 declare module '../../../actors/runtime/module.ts' {
   interface ModuleViews {
@@ -14,8 +17,11 @@ declare module '../../../actors/runtime/module.ts' {
   }
 }
 
+const RUN = kindName('run')
+
 interface Context {
   readonly calls: string[]
+  readonly publish: (change: { readonly view: string; readonly key: string }) => void
 }
 
 const numbers = defineModule<Context>()({
@@ -26,8 +32,8 @@ const numbers = defineModule<Context>()({
     drain: async () => calls.push('numbers drain'),
     stop: () => void calls.push('numbers stop'),
     sizes: () => ({ numbers: 1 }),
-    onStateChange: { run: ({ key }) => void calls.push(`numbers saw ${key}`) },
-    onTimer: { number: (key, name) => void calls.push(`timer ${key}: ${name}`) },
+    onStateChange: [observeKind(RUN, ({ key }) => void calls.push(`numbers saw ${key}`))],
+    onTimer: [handleTimer(timerKind('number'), (id, name) => void calls.push(`timer ${id}: ${name}`))],
   }),
 })
 
@@ -40,14 +46,14 @@ const sums = defineModule<Context>()({
     effects: effectHandlers<{ type: 'sum.add' } | { type: 'sum.print' }>({
       sum: ({ type }) => void calls.push(`does ${type}`),
     }),
-    onStateChange: { run: ({ key }) => void calls.push(`sums saw ${key}`) },
+    onStateChange: [observeKind(RUN, ({ key }) => void calls.push(`sums saw ${key}`))],
     onViewChange: ({ view, key }) => void calls.push(`sums received ${view} ${key}`),
   }),
 })
 
 function created(definitions: readonly ModuleDefinition<Context>[] = [numbers, sums]) {
   const calls: string[] = []
-  const modules = createModules(definitions, { calls })
+  const modules = createModules(definitions, { calls, publish: () => {} })
   return { modules, calls, needs: modules.needs }
 }
 
@@ -73,7 +79,7 @@ describe('a list of modules', () => {
     const { modules, calls } = created()
     modules.runEffect({ type: 'sum.add' })
     modules.onTimer('number 7', 'over')
-    expect(calls).toEqual(['does sum.add', 'timer number 7: over'])
+    expect(calls).toEqual(['does sum.add', 'timer 7: over'])
     expect(() => modules.runEffect({ type: 'nobody.does' })).toThrow(/no module carries out nobody.does/)
     expect(() => modules.onTimer('nobody 1', 'x')).toThrow(/no module has set the timer nobody 1/)
   })
@@ -94,6 +100,7 @@ describe('a list of modules', () => {
 })
 
 describe('a list is refused', () => {
+  const handler = handleTimer(timerKind('y'), () => {})
   test.each<[string, readonly ModuleDefinition<Context>[], RegExp]>([
     [
       'a view is needed too early',
@@ -108,7 +115,7 @@ describe('a list is refused', () => {
     ],
     [
       'two claim a timer',
-      [named('a', { onTimer: { y: () => {} } }), named('b', { onTimer: { y: () => {} } })],
+      [named('a', { onTimer: [handler] }), named('b', { onTimer: [handler] })],
       /two modules claim y/,
     ],
   ])('when %s', (_, definitions, message) => {

@@ -6,7 +6,8 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type AnyActorLogic, type AnyStateMachine, assign, createActor, setup } from 'xstate'
 import { hostKinds } from '../../../actors/root/modules.ts'
-import { defineActions } from '../../../actors/runtime/actions.ts'
+import { defineActions, eventTo } from '../../../actors/runtime/actions.ts'
+import { kindName } from '../../../actors/runtime/actor-kind.ts'
 import { withQuickSteps } from '../../../actors/runtime/quick-steps.ts'
 import { createTransitionOutput, type TransitionOutput } from '../../../actors/runtime/transition-output.ts'
 import { tallyMachine } from '../../support/counter-actor.ts'
@@ -16,6 +17,7 @@ const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'sendSo
 
 type StepContext = { readonly n: number; readonly m: number }
 type StepEvent = { readonly type: string; readonly x: number }
+const OTHER = kindName<StepContext, StepEvent>('other')
 const { sendEvent, endActor } = defineActions<StepContext, StepEvent, never>()
 
 /** Actions of every sort; `log` receives those that neither assign nor add to the output. */
@@ -33,10 +35,7 @@ function base(log: string[]) {
         if (context.n % 5 === 4) throw new Error('boom')
       },
       sendSome: sendEvent(({ context, event }) =>
-        Array.from({ length: context.n % 3 }, (_, at) => ({
-          to: { kind: 'other', key: `${at} of ${context.n}` },
-          event,
-        })),
+        Array.from({ length: context.n % 3 }, (_, at) => eventTo(OTHER, `${at} of ${context.n}`, event)),
       ),
       leave: endActor(),
     },
