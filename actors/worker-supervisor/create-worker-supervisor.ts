@@ -6,7 +6,7 @@
 import { backoffMs } from '../../core/backoff.ts'
 import type { DemandPort, DemandRequest, DriverResult, WorkerDriver } from '../../core/fleet/supervision.ts'
 import { holdsOwnDrain, type OwnDemand, type SupervisionSettings } from '../../core/fleet/supervision.ts'
-import type { Cancel, Clock, ControlDatabase, Log, Meters, RandomSource } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
 import { SUPERVISOR_RETRY_MS_FIRST, SUPERVISOR_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 import { assembleSystem } from '../runtime/assemble-system.ts'
@@ -30,8 +30,6 @@ export const workerSupervisorKind: ActorKind = {
 
 export interface WorkerSupervisorPorts extends SupervisionPorts {
   readonly meters: Meters
-  /** Stays empty: the supervisor stores nothing. */
-  readonly database: Pick<ControlDatabase, 'commit' | 'snapshots'>
   readonly settings: SupervisionSettings
   readonly onEnd: (end: SupervisorEnd) => void
 }
@@ -42,6 +40,12 @@ export interface WorkerSupervisor {
   stop(): void
   /** The name of the present state. */
   state(): string
+}
+
+/** The supervisor is diskless, so its actor system reads an empty database and writes nothing. */
+const NO_DATABASE = {
+  snapshots: { get: () => undefined, all: () => [], kinds: () => [] },
+  commit: async () => {},
 }
 
 /** The exit code for a bug. */
@@ -58,7 +62,7 @@ export function createWorkerSupervisor(ports: WorkerSupervisorPorts): WorkerSupe
     ports.onEnd(end)
   }
   const assembled = assembleSystem(
-    { ...ports, onFatal: (reason) => finish({ exitCode: EXIT_BROKEN, reason }) },
+    { ...ports, database: NO_DATABASE, onFatal: (reason) => finish({ exitCode: EXIT_BROKEN, reason }) },
     [supervisionModule],
     (system) => {
       const send = (event: SupervisorEvent) => void system.send(WORKER_SUPERVISOR, WORKER_SUPERVISOR, event)

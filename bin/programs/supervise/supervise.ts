@@ -23,7 +23,6 @@ import {
 } from '../../../core/fleet/supervision.ts'
 import type { Log } from '../../../core/ports.ts'
 import { createCommandDriver, createProcessDriver } from '../../../providers/worker-process.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { noMeters, realClock, realRandom } from '../../process/clock.ts'
 import { resolveDataDir } from '../../process/data-dir.ts'
 import { usageError } from '../../process/exit.ts'
@@ -95,7 +94,6 @@ function runSupervisor({ signals, notifier, ...ports }: SuperviseContext): Promi
       clock: realClock,
       random: realRandom,
       meters: noMeters,
-      database: new MemoryControlDatabase(realClock),
       onEnd,
     })
     supervisor.start()

@@ -11,7 +11,6 @@ import {
 } from '../../../actors/worker-supervisor/create-worker-supervisor.ts'
 import type { DriverResult, WorkerDriver } from '../../../core/fleet/supervision.ts'
 import type { Clock } from '../../../core/ports.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
@@ -98,7 +97,6 @@ class SupervisedWorld {
       random: { bytes: (count) => new Uint8Array(count), fraction: () => this.random.fraction() },
       log: createRecordingLog(),
       meters: noMeters,
-      database: new MemoryControlDatabase(clock),
       demand: { ask: (request) => whileAlive(this.host.ask(request, isAlive)) },
       driver: alive,
       settings: { idleMs: 60_000, upMs: 60_000, startsAbsent: !this.isChild },
