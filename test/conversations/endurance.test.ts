@@ -5,8 +5,8 @@ import { runMachine } from '../../actors/runs/run.machine.ts'
 import { workerMachine } from '../../actors/workers/worker.machine.ts'
 import type { Result } from '../../core/result.ts'
 import type { Run } from '../../protocol/run.ts'
-import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
 import {
   acceptRun,
   configWith,

@@ -2,9 +2,9 @@
 
 import type { DaemonDependencies } from '../../actors/daemon/daemon-context.ts'
 import { no } from '../../core/result.ts'
-import { MemoryControlDatabase } from '../../store/memory/control-database.ts'
 import { createHostClock } from './confirmed-clock.ts'
 import { ManualClock } from './manual-clock.ts'
+import { MemoryControlDatabase } from './memory-database.ts'
 import { createPlainScreen } from './plain-screen.ts'
 import { createRecordingLog, noMeters } from './recording-log.ts'
 

@@ -4,8 +4,8 @@
 import { createHost, type Host, type HostDependencies } from '../../actors/root/create-host.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
-import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from './manual-clock.ts'
+import { createMemoryStore } from './memory-store.ts'
 import { noProviders } from './no-providers.ts'
 import { createRecordingLog, noMeters } from './recording-log.ts'
 

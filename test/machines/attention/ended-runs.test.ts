@@ -4,9 +4,9 @@ import { KnownTroubles } from '../../../actors/attention/known-troubles.ts'
 import { EndedRuns } from '../../../actors/attention/module.ts'
 import { ATTENTION_RUNS_MAX } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aRun, aTicket, T0, T1 } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 
 const failed = (id: string, ticketId = 't-1', more: Partial<Run> = {}): Run =>
   aRun({ id, status: 'failed', error: 'x', ticket: { ...aTicket, id: ticketId }, ...more })

@@ -3,8 +3,8 @@ import { expect, test } from '@jest/globals'
 import { TrustedClock } from '../../../actors/clock/trusted-clock.ts'
 import { DamagedRecord } from '../../../core/damage.ts'
 import type { KeyList, KeyValues } from '../../../core/ports.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
 test('the times of workers that are gone are forgotten, also while nothing contradicts the clock', async () => {

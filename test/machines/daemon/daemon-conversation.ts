@@ -42,9 +42,9 @@ import type {
   WorkerFrame,
 } from '../../../protocol/frames.ts'
 import { checkWorkerFrame, readWorkerFrame } from '../../../protocol/frames.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { createPlainScreen } from '../../support/plain-screen.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 

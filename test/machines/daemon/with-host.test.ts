@@ -23,7 +23,6 @@ import type {
 import type { Clock } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { RunOutcome } from '../../../protocol/frames.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import {
   config,
   type HostConversation,
@@ -34,6 +33,7 @@ import {
 import { createHostClock } from '../../support/confirmed-clock.ts'
 import { ADDED_KEY, addUnknownKeys, UNKNOWN_FRAME } from '../../support/later-version.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { createPlainScreen } from '../../support/plain-screen.ts'
 import { Random, seedFromEnvironment } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'

@@ -2,8 +2,8 @@
 import { expect, test } from '@jest/globals'
 import { ENDED_LEASES_KEPT_MS, EndedLeases } from '../../../actors/leases/ended-leases.ts'
 import { createIds } from '../../../core/ids.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 
 const DAY_MS = 24 * 3_600_000
 

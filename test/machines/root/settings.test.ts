@@ -6,10 +6,10 @@ import { CONFIG_SETTLE_MS, CONFIG_SETTLE_TRIES_MAX } from '../../../actors/setti
 import type { ConfigFile } from '../../../core/ports.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
-import { createMemoryStore } from '../../../store/memory-store.ts'
 import { readPush } from '../../support/dashboard-pushes.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { createMemoryStore } from '../../support/memory-store.ts'
 
 /** A configuration file whose content and failures the test controls. */
 class ScriptedConfigFile implements ConfigFile {

@@ -2,8 +2,8 @@
 import { expect, test } from '@jest/globals'
 import { DayCostsLedger, METRIC_REPOS_MAX } from '../../../actors/runs/run-report.ts'
 import { DamagedRecord } from '../../../core/damage.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { createCountingMeters } from '../../support/test-resources.ts'
 
 const DAY_MS = 24 * 3_600_000

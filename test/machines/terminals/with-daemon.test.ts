@@ -23,7 +23,6 @@ import type {
 import { yes } from '../../../core/result.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
-import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import {
   type HostConversation,
   pairingToken,
@@ -32,6 +31,7 @@ import {
 } from '../../conversations/host-conversation.ts'
 import { openTerminal, type Person, withAgent } from '../../conversations/terminal-conversation.ts'
 import { createHostClock } from '../../support/confirmed-clock.ts'
+import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { drawSeed, Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'
 

@@ -2,9 +2,9 @@
 import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import { StoreClosed } from '../errors.ts'
-import { artifactNameFault } from '../files/artifact-name.ts'
-import { describeEarlyPart, describeFullBudget } from '../files/artifacts.ts'
+import { StoreClosed } from '../../store/errors.ts'
+import { artifactNameFault } from '../../store/files/artifact-name.ts'
+import { describeEarlyPart, describeFullBudget } from '../../store/files/artifacts.ts'
 
 type MemoryWriteResult = 'kept' | 'repeat' | { readonly refused: string }
 

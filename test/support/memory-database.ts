@@ -24,8 +24,13 @@ import type {
   Write,
 } from '../../core/ports.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
-import { StoreBroken, StoreClosed } from '../errors.ts'
-import { type EventsWrite, requireNextIndex, requireRunId, requireWholeLines } from '../event-order.ts'
+import { StoreBroken, StoreClosed } from '../../store/errors.ts'
+import {
+  type EventsWrite,
+  requireNextIndex,
+  requireRunId,
+  requireWholeLines,
+} from '../../store/event-order.ts'
 
 interface MemoryCommit {
   readonly writes: readonly Write[]

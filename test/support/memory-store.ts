@@ -1,19 +1,19 @@
 /**
  * The whole store in memory: the same ports without files, gone with the process.
  *
- * For tests, dry runs and the simulation. The guarantees are those of the real store: a commit is all or nothing,
+ * For tests and the simulation. The guarantees are those of the real store: a commit is all or nothing,
  * commits are applied in order after the turn of the event loop that requested them, values are copied in and out,
  * and reads return only committed data. With one clock the store is deterministic, because every commit is applied
  * through `clock.endOfTick`.
  */
-import type { Cancel, Clock, ConfigFile, Store, UsageArchive, UsageKey } from '../core/ports.ts'
-import type { CredentialRecords } from '../core/settings/credential-origins.ts'
-import type { AuditAction } from '../protocol/audit.ts'
-import { CONFIG_BYTES_MAX } from '../protocol/limits.ts'
-import { StoreClosed } from './errors.ts'
-import { compareUsageKeys, isUsageName, usageKeyText } from './files/usage.ts'
-import { MemoryArtifacts } from './memory/artifacts.ts'
-import { MemoryControlDatabase, MemoryEventLogs } from './memory/control-database.ts'
+import type { Cancel, Clock, ConfigFile, Store, UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { CredentialRecords } from '../../core/settings/credential-origins.ts'
+import type { AuditAction } from '../../protocol/audit.ts'
+import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
+import { StoreClosed } from '../../store/errors.ts'
+import { compareUsageKeys, isUsageName, usageKeyText } from '../../store/files/usage.ts'
+import { MemoryArtifacts } from './memory-artifacts.ts'
+import { MemoryControlDatabase, MemoryEventLogs } from './memory-database.ts'
 
 export interface MemoryStoreOptions {
   readonly clock: Clock
