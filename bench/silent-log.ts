@@ -1,5 +1,6 @@
 /** A log that prints only problems, meters that count nothing and a trail that keeps nothing, so that none is measured. */
-import type { AuditTrail, Log, Meters } from '../core/ports.ts'
+import type { Log, Meters } from '../core/ports/log.ts'
+import type { AuditTrail } from '../core/ports/store.ts'
 
 const nothing = (): void => {}
 const printProblem = (fields: object, message: string): void => console.error(message, fields)

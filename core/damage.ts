@@ -3,7 +3,7 @@
  *
  * What is damaged is named to people, and never read as if it were absent, shorter or older.
  */
-import type { Cancel } from './ports.ts'
+import type { Cancel } from './ports/clock.ts'
 
 export const RESTORE_CURE = 'restore the folder state from a backup while the host is stopped'
 /** The cure for all damage, as a sentence for people. */

@@ -5,7 +5,7 @@
  * clock is behind its highest value, the digits behind the version are counted up instead. The order therefore holds
  * within a process whatever the clock does, and the first 16 digits tell such ids apart. Ids are not secret.
  */
-import type { Clock, RandomSource } from './ports.ts'
+import type { Clock, RandomSource } from './ports/clock.ts'
 
 const TIME_MAX = 2 ** 48 - 1
 /** Bytes that hold the random bits; the 6 highest bits are unused. */

@@ -5,7 +5,7 @@
  * two run in. A machine that has booted since proves death. Everything else proves nothing, and then the owner counts
  * as alive until somebody takes the directory over.
  */
-import type { StoreState } from './ports.ts'
+import type { StoreState } from './ports/store.ts'
 
 /** The content of a lock file. Earlier versions wrote the first four fields only. */
 export interface OwnerRecord {

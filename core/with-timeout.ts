@@ -1,7 +1,7 @@
 /**
  * Turns a provider's silence into a temporary refusal, so that a provider that never answers blocks no caller.
  */
-import type { Clock } from './ports.ts'
+import type { Clock } from './ports/clock.ts'
 import { no, type Result } from './result.ts'
 
 /** A result that arrives after the timeout is ignored. */

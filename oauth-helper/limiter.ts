@@ -5,7 +5,7 @@
  * full buckets again, so the total cost of all clients is limited in `upstream.ts`.
  */
 import { isIPv4, isIPv6 } from 'node:net'
-import type { Clock } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import { TokenBucket } from '../core/token-bucket.ts'
 
 /** Client addresses that are tracked; above this the one with the oldest request is forgotten. */

@@ -4,7 +4,8 @@
  * Every handled request is logged with route, status and duration. Queries, bodies and headers are never logged,
  * because they hold codes and tokens.
  */
-import type { Clock, Log } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import type {
   DeviceTokenRequest,
   HelperHealth,

@@ -5,7 +5,8 @@
  * the request checks that every listener of this program applies. Browsers only follow the redirect to the tracker;
  * requests from page scripts carry an Origin header and are refused. Several helpers may run behind a load balancer.
  */
-import type { Cancel, Clock, Log } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import { type Result, yes } from '../core/result.ts'
 import { HELPER_DRAIN_MS_MAX } from '../protocol/limits.ts'
 import { helperRoutes } from '../protocol/routes.ts'

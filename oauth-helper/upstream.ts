@@ -5,7 +5,7 @@
  * passed on with its `Retry-After`. Sent and received data is never stored, logged or quoted, except the OAuth error
  * code.
  */
-import type { Clock } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import { HELPER_UPSTREAM_MS_MAX } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'

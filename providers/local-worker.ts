@@ -11,16 +11,15 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFi
 import { join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { createLineReader, TRUNCATED_LINE_BYTES_KEPT } from '../core/line-reader.ts'
+import type { Cancel, Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import type {
-  Cancel,
-  Clock,
   LocalWorkerExit,
   LocalWorkerLauncher,
   LocalWorkerOptions,
   LocalWorkerProcess,
   LocalWorkerSettings,
-  Log,
-} from '../core/ports.ts'
+} from '../core/ports/machines.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { messageOf } from '../protocol/message-of.ts'
 import { killGroup } from './run-program.ts'

@@ -8,7 +8,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import type { Cancel, Clock } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports/clock.ts'
 import { codeOf } from '../protocol/message-of.ts'
 
 const PROGRAM_OUTPUT_BYTES_MAX = 1024 * 1024

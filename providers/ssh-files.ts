@@ -2,6 +2,7 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { HostKeySource, RemoteTarget } from '../core/ports/machines.ts'
 import {
   judgeHostKey,
   type KnownHostsFile,
@@ -10,7 +11,6 @@ import {
   knownKeyTypes,
 } from '../core/provision/known-hosts.ts'
 import { provisionCommand, targetId } from '../core/provision/target.ts'
-import type { HostKeySource, RemoteTarget } from '../core/remote-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { codeOf, messageOf } from '../protocol/message-of.ts'
 import { quoteWord } from '../protocol/quote-word.ts'

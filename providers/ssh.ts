@@ -9,10 +9,7 @@ import { connect as dial, type Socket } from 'node:net'
 import type { Duplex, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { AnyAuthMethod, Client, ClientChannel, ServerHostKeyAlgorithm } from 'ssh2'
-import type { Clock } from '../core/ports.ts'
-import { keyFingerprint, keyTypeName } from '../core/provision/known-hosts.ts'
-import { remoteLine } from '../core/provision/step-lines.ts'
-import { remoteCommandLine, remoteInput, targetId } from '../core/provision/target.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import type {
   HostKeySource,
   RemoteCommand,
@@ -20,7 +17,10 @@ import type {
   RemoteOutput,
   RemoteShell,
   RemoteTarget,
-} from '../core/remote-ports.ts'
+} from '../core/ports/machines.ts'
+import { keyFingerprint, keyTypeName } from '../core/provision/known-hosts.ts'
+import { remoteLine } from '../core/provision/step-lines.ts'
+import { remoteCommandLine, remoteInput, targetId } from '../core/provision/target.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { quoteWord } from '../protocol/quote-word.ts'
 import {

@@ -8,8 +8,9 @@
  */
 import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Log } from '../core/ports.ts'
-import type { Bucket, BucketState, UploadRequest } from '../core/provider-ports.ts'
+import type { Bucket, BucketState, UploadRequest } from '../core/ports/bucket.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import { no, type Refused, type Result, yes } from '../core/result.ts'
 import { PROGRAM_MS_MAX, STORAGE_LOGIN_MS_MAX } from '../protocol/limits.ts'
 import { codeOf } from '../protocol/message-of.ts'

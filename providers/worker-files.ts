@@ -7,7 +7,7 @@ import { createReadStream } from 'node:fs'
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import type { CopiedFile, HostNode, WorkerFiles, WorkerPackage } from '../core/remote-ports.ts'
+import type { CopiedFile, HostNode, WorkerFiles, WorkerPackage } from '../core/ports/machines.ts'
 import { no, type Result, yes } from '../core/result.ts'
 
 export interface WorkerFilesPorts {

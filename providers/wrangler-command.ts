@@ -1,6 +1,7 @@
 /** WranglerCommand starts this machine's `wrangler` without reports or colors, and kills it when the service stops. */
-import type { Clock } from '../core/ports.ts'
-import type { UploadRequest } from '../core/provider-ports.ts'
+
+import type { UploadRequest } from '../core/ports/bucket.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { NAME_CHARS_MAX, STORAGE_LOGIN_MS_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'

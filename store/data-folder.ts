@@ -4,7 +4,7 @@
  */
 import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Log } from '../core/ports.ts'
+import type { Log } from '../core/ports/log.ts'
 import { isDiskFull } from '../protocol/message-of.ts'
 import { DataDirInUse, NotADataDir } from './errors.ts'
 import { makeFolder } from './files/atomic.ts'

@@ -5,7 +5,7 @@
  * The indexes of a run's events count up from 0 without a gap; every other guarantee about event logs depends on
  * that.
  */
-import type { Write } from '../core/ports.ts'
+import type { Write } from '../core/ports/store.ts'
 import type { RunEvent } from '../protocol/run.ts'
 
 export type EventsWrite = Extract<Write, { readonly table: 'events' }>

@@ -6,7 +6,7 @@
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FoundDatabase } from '../core/installation.ts'
-import type { RandomSource } from '../core/ports.ts'
+import type { RandomSource } from '../core/ports/clock.ts'
 import { DatabaseDamaged, StoreTooNew, StoreUnreadable } from './errors.ts'
 import { Installation } from './installation.ts'
 import { inspectDataFile } from './lmdb/data-file.ts'

@@ -21,7 +21,7 @@ import {
   SET_ASIDE,
   truncatedMessage,
 } from '../core/installation.ts'
-import type { RandomSource } from '../core/ports.ts'
+import type { RandomSource } from '../core/ports/clock.ts'
 import { codeOf } from '../protocol/message-of.ts'
 import { DatabaseLost } from './errors.ts'
 import { replaceFile } from './files/atomic.ts'

@@ -18,7 +18,8 @@ import {
   type OwnPlace,
   type TakeOver,
 } from '../core/owner.ts'
-import type { Clock, Log, RandomSource } from '../core/ports.ts'
+import type { Clock, RandomSource } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import { codeOf, isDiskFull } from '../protocol/message-of.ts'
 import { DataDirInUse } from './errors.ts'
 import { OpenFile } from './files/atomic.ts'

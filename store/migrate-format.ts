@@ -7,7 +7,7 @@
  * has it, rows without are read. An interrupted migration starts again, or goes on.
  */
 import { join } from 'node:path'
-import type { Log } from '../core/ports.ts'
+import type { Log } from '../core/ports/log.ts'
 import { messageOf } from '../protocol/message-of.ts'
 import { isRunId } from './event-order.ts'
 import { isOwnFolder, namesIn } from './files/atomic.ts'

@@ -4,7 +4,7 @@
  * Every chunk is copied, because the library reuses its memory after the callback. The library also closes a connection
  * whose body is slower than 16 KiB/s after about ten seconds, without calling this code.
  */
-import type { Clock } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
 import type { Exchange } from './exchange.ts'

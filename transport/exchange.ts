@@ -4,7 +4,7 @@
  * The client may disconnect at any time; later replies are dropped. No other object holds the library's response, so
  * writing twice or too late is impossible.
  */
-import type { Clock } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import type { ListenerResponse } from './listener-port.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 import { toBytes } from './to-bytes.ts'

@@ -1,5 +1,5 @@
 /** `createHostServer` joins the open listeners to one server that stops them in order. */
-import type { Clock } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import type { HostServerOptions, OpenListener } from './server.ts'
 import { CLOSE } from './sockets/bounded-sender.ts'
 

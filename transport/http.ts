@@ -4,7 +4,8 @@
  * The order of checks: framing, admission, path and method, parameters and query, body, handler. Replies that are ready within
  * the library's callback are sent there; all others go through an `Exchange`.
  */
-import type { Clock, Log } from '../core/ports.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
 import { type Body, framingError, isJsonContent, readBody, readJsonBody } from './body.ts'

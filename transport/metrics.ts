@@ -5,7 +5,7 @@
  * is the only file that uses the metrics library.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { MeterName, Meters } from '../core/ports.ts'
+import type { MeterName, Meters } from '../core/ports/log.ts'
 
 type MetricDescription = {
   readonly is: 'counter' | 'gauge' | 'histogram'

@@ -4,7 +4,7 @@
  * The counts are plain arrays, because every request passes here; the meters receive the differences on demand. Unknown
  * paths share one label, so that clients cannot create arbitrarily many.
  */
-import type { Meters } from '../core/ports.ts'
+import type { Meters } from '../core/ports/log.ts'
 import type { ServedRoute } from './routes/route-table.ts'
 
 export interface RequestCounter {

@@ -7,7 +7,8 @@
  */
 import { WebSocket } from 'undici'
 import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
-import type { Cancel, Clock, Log } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports/clock.ts'
+import type { Log } from '../core/ports/log.ts'
 import type { WorkerAuth } from '../protocol/frames.ts'
 import { messageOf } from '../protocol/message-of.ts'
 import { WORKER_ID_HEADER } from '../protocol/worker.ts'

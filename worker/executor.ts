@@ -17,7 +17,7 @@ import type {
   RecoveredOutputs,
 } from '../core/daemon/ports.ts'
 import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
-import type { Cancel, Clock } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports/clock.ts'
 import { no, type Result } from '../core/result.ts'
 import { type ExpiredSandbox, hasAgent, type Job } from '../protocol/frames.ts'
 import { openAgentFiles } from './agents/agent-files.ts'

@@ -8,7 +8,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, realpath } from 'node:fs/promises'
 import type { WorkerCredential } from '../core/daemon/ports.ts'
 import { isInstallationId } from '../core/installation.ts'
-import type { Log } from '../core/ports.ts'
+import type { Log } from '../core/ports/log.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { codeOf, messageOf } from '../protocol/message-of.ts'
 

@@ -5,8 +5,11 @@
  * refused. So a consent page left open in another window cannot undo a later disconnect. An attempt is also refused
  * when the provider's settings changed since it began: a token must not reach another provider.
  */
-import type { Clock, Log, RandomSource } from '../../core/ports.ts'
-import type { Accounts, Bucket, CredentialChange } from '../../core/provider-ports.ts'
+
+import type { Accounts, CredentialChange } from '../../core/ports/accounts.ts'
+import type { Bucket } from '../../core/ports/bucket.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { credentialFieldFor } from '../../core/settings/agent-credentials.ts'
 import { trackerOrigin } from '../../core/settings/credential-origins.ts'

@@ -4,7 +4,7 @@
  * All sent credentials are checked with their providers in parallel. The valid ones are saved in one change; each
  * refused one returns its reason. Fields that were not sent stay as they are.
  */
-import type { CredentialChange, FoundLogin } from '../../core/provider-ports.ts'
+import type { CredentialChange, FoundLogin } from '../../core/ports/accounts.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { AgentProvider } from '../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'

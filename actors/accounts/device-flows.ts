@@ -5,7 +5,7 @@
  * Only the newest flow is current; starting a flow replaces the previous one. The device code and the token stay in
  * the flow's record from one reply to the next request, and no longer. The order of requests is left to the machine.
  */
-import type { DeviceAuthorization, DevicePollResult } from '../../core/provider-ports.ts'
+import type { DeviceAuthorization, DevicePollResult } from '../../core/ports/accounts.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'

@@ -1,6 +1,6 @@
 /** The accounts module connects trackers, code hosts, agents and the bucket. */
 import { pathsIn } from '../../core/audit-paths.ts'
-import type { BucketState } from '../../core/provider-ports.ts'
+import type { BucketState } from '../../core/ports/bucket.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {

@@ -7,7 +7,7 @@
  * nothing and ends no flow, so a forged address has no effect.
  */
 import { hashSecret, isSameHash } from '../../core/fleet/token.ts'
-import type { RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
+import type { RedirectAuthorization, TokenPair } from '../../core/ports/accounts.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { type ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
 import { createQueryReader } from '../../protocol/query.ts'

@@ -5,7 +5,8 @@
  * frames but not the message, which may hold a secret.
  */
 import { isNativeError } from 'node:util/types'
-import type { Clock, Log } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Refused, type Result } from '../../core/result.ts'
 import { withTimeout } from '../../core/with-timeout.ts'
 

@@ -1,7 +1,8 @@
 /** Creates the host API: every call reads what is durable, or sends an event to an actor. */
-import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
+
 import { isDamagedRecord } from '../../core/damage.ts'
-import type { ControlDatabase } from '../../core/ports.ts'
+import type { ViewReceiver, ViewSender } from '../../core/ports/connections.ts'
+import type { ControlDatabase } from '../../core/ports/store.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { mayResume } from '../../core/run/permission.ts'
 import { UNFINISHED } from '../../core/run/run-transitions.ts'

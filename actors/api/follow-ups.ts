@@ -4,7 +4,7 @@
  * Permission is checked twice: before the code host is asked for the state of the pull request, and again with its
  * answer, because anything may have changed in between.
  */
-import type { PullReference } from '../../core/provider-ports.ts'
+import type { PullReference } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { nextFollowUpNumber } from '../../core/run/follow-up.ts'

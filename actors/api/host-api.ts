@@ -4,6 +4,8 @@
  * Only values cross this interface; no actor reference, snapshot or secret does. Every answer is on disk already,
  * because an answer is an effect like any other and runs after the commit of its cause.
  */
+
+import type { Cancel } from '../../core/ports/clock.ts'
 import type {
   InspectionReceiver,
   InspectionSession,
@@ -12,8 +14,8 @@ import type {
   ViewSender,
   WorkerReceiver,
   WorkerSender,
-} from '../../core/connection-ports.ts'
-import type { ArtifactLookup, Cancel, EventBatches, RunQuery, StoreState } from '../../core/ports.ts'
+} from '../../core/ports/connections.ts'
+import type { ArtifactLookup, EventBatches, RunQuery, StoreState } from '../../core/ports/store.ts'
 import type { Result } from '../../core/result.ts'
 import type { EventPage, EventPageQuery } from '../../core/run/event-page.ts'
 import type { AttentionResponse } from '../../protocol/attention.ts'

@@ -4,7 +4,7 @@
  * A refusal of the code host is answered as the specification says: unknown is 404, a conflict is 409, and everything
  * else is a request that can't be carried out (400).
  */
-import type { PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullFacts, PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'

@@ -2,7 +2,7 @@
  * API calls about tickets and runs. Each decides on the newest state and answers with what is on disk.
  */
 import { readOr } from '../../core/damage.ts'
-import type { RunQuery } from '../../core/ports.ts'
+import type { RunQuery } from '../../core/ports/store.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { approveEdit, unreadEdit } from '../../core/run/edited-ticket.ts'

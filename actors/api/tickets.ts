@@ -13,7 +13,7 @@ import type {
   ExplainFacts,
   SentTo,
 } from '../../core/explain/facts.ts'
-import type { NewTicket, Tracker } from '../../core/ports.ts'
+import type { NewTicket, Tracker } from '../../core/ports/tracker.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { jobNeeds } from '../../core/run/job-needs.ts'
 import { showPullCommand } from '../../core/run/name-in-commands.ts'

@@ -11,7 +11,7 @@ import {
   nextAttentionChange,
 } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts } from '../../core/attention/facts.ts'
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 

@@ -3,7 +3,7 @@
 import { type CollectedAttention, mayNeedAttention } from '../../core/attention/collect-attention.ts'
 import type { AttentionFacts, AwayWorker } from '../../core/attention/facts.ts'
 import { isLoss } from '../../core/damage.ts'
-import type { StoreState } from '../../core/ports.ts'
+import type { StoreState } from '../../core/ports/store.ts'
 import type { Result } from '../../core/result.ts'
 import { isTerminal } from '../../core/run/run-transitions.ts'
 import { ATTENTION_RUNS_MAX } from '../../protocol/limits.ts'

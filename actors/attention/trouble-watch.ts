@@ -6,8 +6,8 @@
  */
 import { itemIdOf } from '../../core/attention/collect-attention.ts'
 import { damageText } from '../../core/damage.ts'
-import type { Cancel } from '../../core/ports.ts'
-import type { PullDetailFacts } from '../../core/provider-ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { PullDetailFacts } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobNeeds } from '../../core/run/job-needs.ts'
 import { topicOf } from '../../core/run/queue-reasons.ts'

@@ -5,7 +5,8 @@
  * The clock is compared every minute, and stored every hour, so that the next start can compare as well. Workers on
  * other machines say their time with each heartbeat.
  */
-import type { Cancel, ControlDatabase } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { ControlDatabase } from '../../core/ports/store.ts'
 import { type ClockFault, type ClockMemory, judgeClock } from '../../core/trusted-clock.ts'
 import { defineHostModule, type HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'

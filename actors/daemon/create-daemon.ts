@@ -3,7 +3,7 @@
  * operating system, so a test can run many daemons and their host in one process.
  */
 import { isTakenOver } from '../../core/owner.ts'
-import type { StoreState } from '../../core/ports.ts'
+import type { StoreState } from '../../core/ports/store.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { type AssembledSystem, assembleSystem } from '../runtime/assemble-system.ts'

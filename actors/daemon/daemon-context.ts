@@ -5,7 +5,9 @@
  */
 import type { Dialer, Executor, WorkerDatabase, WorkerIdentity } from '../../core/daemon/ports.ts'
 import type { CreateScreen } from '../../core/daemon/terminal.ts'
-import type { Clock, Log, Meters, RandomSource, StoreState } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { StoreState } from '../../core/ports/store.ts'
 import type { Result } from '../../core/result.ts'
 import type { WorkerAgents, WorkerCapabilities } from '../../protocol/worker.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'

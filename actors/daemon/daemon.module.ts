@@ -1,4 +1,4 @@
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { EXPIRED_SANDBOXES_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import { effectHandlers } from '../runtime/module.ts'

@@ -12,7 +12,8 @@ import type {
   Progress,
   StopRequest,
 } from '../../core/daemon/ports.ts'
-import type { Clock, Log } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { Job, RunOutcome } from '../../protocol/frames.ts'
 import { messageOf } from '../../protocol/message-of.ts'

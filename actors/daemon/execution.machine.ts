@@ -11,7 +11,7 @@
 import { assign, setup } from 'xstate'
 import { deriveOutcome } from '../../core/daemon/outcome.ts'
 import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/ports.ts'
-import type { ActorSnapshot } from '../../core/ports.ts'
+import type { ActorSnapshot } from '../../core/ports/store.ts'
 import { daemonEndedError } from '../../core/run/interruption.ts'
 import { ExecutionFields, snapshotShape } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'

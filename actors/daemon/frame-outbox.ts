@@ -16,7 +16,8 @@ import {
   type Sendable,
   type StoredFrame,
 } from '../../core/lease/outbox.ts'
-import type { KeyList, KeyValues, Log, Write } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { KeyList, KeyValues, Write } from '../../core/ports/store.ts'
 import { encodeFrame } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,

@@ -5,7 +5,8 @@
  * from the leases that it acknowledges.
  */
 import type { RetentionClock } from '../../core/daemon/ports.ts'
-import type { Clock, Log } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { compareWithHost, type WorkerTime } from '../../core/trusted-clock.ts'
 import { formatDuration } from '../../protocol/format.ts'
 import type { AcknowledgedLease, HostFrameOf } from '../../protocol/frames.ts'

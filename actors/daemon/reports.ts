@@ -6,7 +6,7 @@
  */
 import { failedOutcome } from '../../core/daemon/outcome.ts'
 import type { ExecutionReport, Progress, RecoveredOutputs } from '../../core/daemon/ports.ts'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { executionLogBytes, LogLimiter, logBudget, splitLogEvent } from '../../core/run/log-budget.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import { configDefaults } from '../../protocol/config.ts'

@@ -9,7 +9,7 @@
 import type { Executor } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, CreateScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import { formatBootRefusal } from '../../core/daemon/terminal.ts'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Result } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'

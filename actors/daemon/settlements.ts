@@ -5,7 +5,7 @@
  * A settlement is written in the commit that ends its execution, so it survives a crash of the daemon. It is sent once
  * it is on disk, on every new connection, and its costs with every heartbeat. The host counts the costs of a lease once.
  */
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'

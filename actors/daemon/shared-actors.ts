@@ -3,7 +3,7 @@
  * worker's owner allows it. Nothing but kinds, keys and states leaves the worker.
  */
 import { shortName } from '../../core/inspection/shown-fields.ts'
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 import type { SharedActor, WorkerFrameOf } from '../../protocol/frames.ts'
 import { INSPECT_COLLECT_MS, SHARED_ACTORS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'

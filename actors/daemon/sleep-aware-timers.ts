@@ -5,7 +5,7 @@
  * is set for at most `SLEEP_MS_MAX`, and an expired lease is noticed soon after. Unlike the host's `MonotonicTimers`
  * these timers grant no extra time after a sleep: a worker that slept has to stop its expired executions.
  */
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { Deadlines } from '../runtime/deadlines.ts'
 import type { TimerKey } from '../runtime/timer-kind.ts'
 

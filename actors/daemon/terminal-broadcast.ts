@@ -14,7 +14,7 @@ import {
   type TerminalSession,
   type TerminalSize,
 } from '../../core/daemon/terminal.ts'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { TokenBucket } from '../../core/token-bucket.ts'
 import { attachDataPrefix, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'

@@ -5,8 +5,10 @@
  * next turns, so that they do not delay the process's other work. When too many wait, they are sent at once: the
  * queue stays limited. A listener that throws does not keep the others from receiving the push.
  */
-import type { OutgoingPush } from '../../core/connection-ports.ts'
-import type { Cancel, Clock, Log } from '../../core/ports.ts'
+
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { OutgoingPush } from '../../core/ports/connections.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { BUG_MESSAGES } from '../runtime/commit-loop.ts'
 
 /** Bytes of pushes in one turn of the event loop, and of those that may wait for the next turns. */

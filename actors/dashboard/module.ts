@@ -1,7 +1,8 @@
 /** The dashboard module sends `run-updated` for every run that changed, and for queued runs that wait for another reason. */
 
 import { readOr } from '../../core/damage.ts'
-import type { Cancel, Clock, RunRecords } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { RunRecords } from '../../core/ports/store.ts'
 import type { Run } from '../../protocol/run.ts'
 import { defineHostModule } from '../host-context.ts'
 import { RUN } from '../runs/run.machine.ts'

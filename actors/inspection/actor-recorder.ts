@@ -7,7 +7,7 @@
  */
 import type { AnyMachineSnapshot, AnyStateNode, EventObject } from 'xstate'
 import { changedFields, shortName, showFields, shownWord } from '../../core/inspection/shown-fields.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import type {
   ActorDetail,
   GuardResult,

@@ -2,8 +2,9 @@
  * InspectionViewer sends the news of actors to one viewer, and no more than the viewer reads: what has changed is
  * collected for a moment, and while too much waits to be sent, records are left out and counted.
  */
-import type { InspectionReceiver } from '../../core/connection-ports.ts'
-import type { Cancel } from '../../core/ports.ts'
+
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { InspectionReceiver } from '../../core/ports/connections.ts'
 import type { InspectedActor, InspectRequest } from '../../protocol/inspection.ts'
 import {
   INSPECT_ACTOR_FRAME_MAX,

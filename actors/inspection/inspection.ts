@@ -3,8 +3,8 @@
  * only while somebody does.
  */
 
-import type { InspectionReceiver, InspectionSession } from '../../core/connection-ports.ts'
 import { shortName } from '../../core/inspection/shown-fields.ts'
+import type { InspectionReceiver, InspectionSession } from '../../core/ports/connections.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { InspectedActor } from '../../protocol/inspection.ts'

@@ -10,7 +10,7 @@
  * One row would save less than a hundredth of a run's processor time (`bench/results.md`).
  */
 import { readOr } from '../../core/damage.ts'
-import type { KeyValues, Write } from '../../core/ports.ts'
+import type { KeyValues, Write } from '../../core/ports/store.ts'
 import type { LeaseShare } from '../../core/run/settle-costs.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { TrustedClock } from '../clock/trusted-clock.ts'

@@ -14,7 +14,7 @@ import {
   judgeLostRange,
   type LeaseWatermark,
 } from '../../core/lease/watermark.ts'
-import type { Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports/store.ts'
 import type { ArrivingArtifact } from '../../core/run/arriving-artifact.ts'
 import type { ScreenedReport } from '../../core/run/run-pull.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'

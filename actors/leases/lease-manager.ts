@@ -12,7 +12,7 @@ import {
   restoredLeaseDeadline,
   unansweredLeaseDeadline,
 } from '../../core/lease/deadline.ts'
-import type { Meters } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'

@@ -1,11 +1,11 @@
 /** TargetPreparation performs the first steps of a provisioning: it connects, checks the machine, and copies the files. */
 import { isSameHash } from '../../core/fleet/token.ts'
+import type { CopiedFile, HostNode, RemoteMachines, WorkerFiles } from '../../core/ports/machines.ts'
 import { formatInstalledFiles } from '../../core/provision/installed-files.ts'
 import { judgeMachine, type MachineFacts } from '../../core/provision/machine-report.ts'
 import { SCRIPTS } from '../../core/provision/scripts.ts'
 import { remoteLine } from '../../core/provision/step-lines.ts'
 import { chooseFleetAddress, type FleetAddress } from '../../core/provision/target.ts'
-import type { CopiedFile, HostNode, RemoteMachines, WorkerFiles } from '../../core/remote-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'

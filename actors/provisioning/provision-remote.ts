@@ -1,15 +1,16 @@
 /** The record of a provisioning, the commands that it runs on its target, and the words for what went wrong there. */
-import type { InstalledFiles } from '../../core/provision/installed-files.ts'
-import type { MachineFacts, MachineProblem } from '../../core/provision/machine-report.ts'
-import { type ProvisionStep, remoteLine } from '../../core/provision/step-lines.ts'
-import type { ProvisionTarget } from '../../core/provision/target.ts'
+
 import type {
   HostNode,
   RemoteCommand,
   RemoteOutput,
   RemoteShell,
   WorkerPackage,
-} from '../../core/remote-ports.ts'
+} from '../../core/ports/machines.ts'
+import type { InstalledFiles } from '../../core/provision/installed-files.ts'
+import type { MachineFacts, MachineProblem } from '../../core/provision/machine-report.ts'
+import { type ProvisionStep, remoteLine } from '../../core/provision/step-lines.ts'
+import type { ProvisionTarget } from '../../core/provision/target.ts'
 import { no, type Refusal, type Result } from '../../core/result.ts'
 import { PROVISION_STEP_MS_MAX } from '../../protocol/limits.ts'
 import type { ProvisionResponse } from '../../protocol/provision.ts'

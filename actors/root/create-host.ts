@@ -5,17 +5,14 @@
 import { createIds, createTimestamps } from '../../core/ids.ts'
 import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
 import { isTakenOver } from '../../core/owner.ts'
-import type {
-  Clock,
-  LocalWorkerLauncher,
-  Log,
-  Meters,
-  RandomSource,
-  Store,
-  StoreState,
-  Tracker,
-} from '../../core/ports.ts'
-import type { Accounts, Bucket, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { Accounts } from '../../core/ports/accounts.ts'
+import type { Bucket } from '../../core/ports/bucket.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { LocalWorkerLauncher } from '../../core/ports/machines.ts'
+import type { Store, StoreState } from '../../core/ports/store.ts'
+import type { Tracker } from '../../core/ports/tracker.ts'
 import type { Result } from '../../core/result.ts'
 import type { FindTlsFault } from '../../core/settings/listeners.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'

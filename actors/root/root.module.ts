@@ -1,5 +1,6 @@
 /** The root module restores actors, opens and closes the listeners, and starts the others once the host serves. */
-import type { Cancel, Clock, Log } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import { defineHostModule, type HostChange } from '../host-context.ts'

@@ -1,6 +1,6 @@
 /** The artifact upload module copies the artifacts of completed runs to the bucket. */
 
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
   artifactComment,

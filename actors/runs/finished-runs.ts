@@ -5,7 +5,7 @@
  * FinishedRuns keeps such records in memory until they are on disk, so that no decision is based on an old record.
  */
 import { readOr } from '../../core/damage.ts'
-import type { ControlDatabase } from '../../core/ports.ts'
+import type { ControlDatabase } from '../../core/ports/store.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 

@@ -6,8 +6,8 @@
  * backoff. Results live in memory only: after a restart everything is read again.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel } from '../../core/ports.ts'
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
 import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
 import type { RepoMapping } from '../../protocol/config.ts'

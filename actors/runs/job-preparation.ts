@@ -6,7 +6,7 @@
  */
 import { orElse } from '../../core/explain/facts.ts'
 import type { WaitReason } from '../../core/fleet/obstacles.ts'
-import type { PullReference } from '../../core/provider-ports.ts'
+import type { PullReference } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { editedReason, startCommand, unreadEdit } from '../../core/run/edited-ticket.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'

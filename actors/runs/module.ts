@@ -2,8 +2,9 @@
  * The modules about runs: their records and events, the runs themselves, what stands between a queued run and a worker,
  * and what is done for a run at its code host and its bucket.
  */
-import { createEventPush } from '../../core/connection-ports.ts'
-import type { PullReference } from '../../core/provider-ports.ts'
+
+import type { PullReference } from '../../core/ports/code-host.ts'
+import { createEventPush } from '../../core/ports/connections.ts'
 import type { Refusal } from '../../core/result.ts'
 import { chooseRepoOfPull } from '../../core/run/follow-up.ts'
 import { uselessHolder } from '../../core/run/interruption.ts'

@@ -6,7 +6,7 @@
  * its sandbox, so it does not wait for it.
  */
 import type { HeldWork } from '../../core/attention/facts.ts'
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import { afterWorkLost, isBeyondPause, type RefusedWork, refusedWork } from '../../core/run/publishing.ts'
 import { ATTENTION_RUNS_MAX, PUBLISH_AGAIN_MS_MIN } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'

@@ -5,8 +5,8 @@
  * across restarts too. A run that waits in the queue for the answer shows why, and fails after `PULL_ANSWER_MS_MAX`.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel } from '../../core/ports.ts'
-import type { PullIdentity } from '../../core/provider-ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { PullIdentity } from '../../core/ports/code-host.ts'
 import { no, type Result, SERVICE_FAILED } from '../../core/result.ts'
 import {
   confirmPull,

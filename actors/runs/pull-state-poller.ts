@@ -4,8 +4,9 @@
  *
  * A state that the code host does not return, because it is unreachable or its budget is used up, stays as it was.
  */
-import type { Cancel, ControlDatabase } from '../../core/ports.ts'
-import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { PullReference, PullRequestApi, Urgency } from '../../core/ports/code-host.ts'
+import type { ControlDatabase } from '../../core/ports/store.ts'
 import type { Refusal, Result } from '../../core/result.ts'
 import { isSamePull } from '../../core/run/run-pull.ts'
 import type { PullState, Run } from '../../protocol/run.ts'

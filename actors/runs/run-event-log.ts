@@ -4,7 +4,7 @@
  * An event gets its index when it is appended, so the index never depends on the time of the write. Events are
  * published in order, and only after the commit that contains them is on disk.
  */
-import type { EventLogs, Write } from '../../core/ports.ts'
+import type { EventLogs, Write } from '../../core/ports/store.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 

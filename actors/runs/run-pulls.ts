@@ -2,7 +2,7 @@
  * RunPulls knows which pull request is a run's: it screens the addresses that workers report, and tells every caller of
  * the code host where the confirmed pull request is.
  */
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { branchFor } from '../../core/run/branch.ts'
 import {

@@ -4,7 +4,8 @@
  *
  * It reports what is on disk, so a change that a crash undoes is not reported twice.
  */
-import type { Clock, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import { addRepoCost, type DayCosts, localDay, type RepoCost } from '../../core/run/day-costs.ts'
 import {
   classifyRunEnd,

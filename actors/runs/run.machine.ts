@@ -7,7 +7,7 @@
  */
 import { assign, setup } from 'xstate'
 import { extend } from '../../core/extend.ts'
-import type { ActorSnapshot, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, Write } from '../../core/ports/store.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { approveEdit, followTicket, mayFollowTicket } from '../../core/run/edited-ticket.ts'
 import {

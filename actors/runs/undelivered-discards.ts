@@ -4,7 +4,7 @@
  * A connection that has died silently takes frames like any other. The host answers each heartbeat, and a worker gives up
  * a host that it does not hear: a worker whose heartbeats go on for longer has received what was sent before them.
  */
-import type { KeyValues, Write } from '../../core/ports.ts'
+import type { KeyValues, Write } from '../../core/ports/store.ts'
 import { WORKER_HEARTBEAT_MS, WORKER_HOST_SILENCE_MS } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'

@@ -2,7 +2,7 @@
  * ActorKind declares one kind of actor: its state machine, its format on disk, and what happens when it throws.
  */
 import type { AnyStateMachine, EventObject, StateValue } from 'xstate'
-import type { ControlDatabase, Write } from '../../core/ports.ts'
+import type { ControlDatabase, Write } from '../../core/ports/store.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { ActorAddress, Effect } from './transition-output.ts'
 

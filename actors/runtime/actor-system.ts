@@ -7,7 +7,9 @@
  * within the same tick, one after the other, so a commit never sees an actor in the middle of a transition.
  */
 import type { AnyMachineSnapshot, EventObject } from 'xstate'
-import type { ActorSnapshot, Clock, ControlDatabase, Log, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { ActorSnapshot, ControlDatabase } from '../../core/ports/store.ts'
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { messageOf } from '../../protocol/message-of.ts'

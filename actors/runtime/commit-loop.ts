@@ -8,7 +8,9 @@
  * transactions grow with the load.
  */
 import { isTakenOver } from '../../core/owner.ts'
-import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { ControlDatabase, Write } from '../../core/ports/store.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import type { LiveActor } from './live-actor.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'

@@ -2,7 +2,7 @@
  * Counter counts events by one label and reports the sums to the meters from time to time: a report for each event
  * would cost more than the event itself.
  */
-import type { MeterName, Meters } from '../../core/ports.ts'
+import type { MeterName, Meters } from '../../core/ports/log.ts'
 
 export class Counter {
   readonly #name: MeterName

@@ -5,7 +5,7 @@
  * Overdue deadlines fire in the order of their instants. Moving a deadline to a later instant only changes its entry;
  * the heap moves the entry when its old instant comes.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 import { popFromHeap, pushToHeap } from './heap.ts'
 
 /** The longest single timer. Bounds how late a deadline fires when the wall clock jumps forward meanwhile. */

@@ -7,7 +7,9 @@
  * port must make that harmless.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
+import type { Cancel, Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { KeyValues, Write } from '../../core/ports/store.ts'
 import { type RefusalKind, type Result, SERVICE_FAILED } from '../../core/result.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
 

@@ -11,7 +11,8 @@ import {
   type EventObject,
   fromTransition,
 } from 'xstate'
-import type { Cancel, Clock, Log, Meters } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
 import type { ActorKind, Supervision } from './actor-kind.ts'
 import { withQuickSteps } from './quick-steps.ts'
 import type { DecodedSnapshot } from './snapshot-codec.ts'

@@ -6,7 +6,7 @@
  * and a view. A module is created with the views of modules that stand before it in the list, so no two depend on
  * each other.
  */
-import type { Meters } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import type { ActorKind, KindName } from './actor-kind.ts'
 import type { StateChange } from './actor-system.ts'
 import type { CommitParticipant } from './commit-loop.ts'

@@ -6,7 +6,7 @@
  * After the machine slept or the process was suspended no peer could have been heard, so timers that come due then are
  * put off by a grace period.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 import { Deadlines } from './deadlines.ts'
 import type { TimerKey } from './timer-kind.ts'
 

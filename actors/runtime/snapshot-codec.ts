@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { AnyMachineSnapshot, StateValue } from 'xstate'
-import type { ActorSnapshot } from '../../core/ports.ts'
+import type { ActorSnapshot } from '../../core/ports/store.ts'
 
 /** Describes the fields of a context: `check` names the wrong field, `text` is equal only for equal schemas. */
 export interface ContextSchema<C> {

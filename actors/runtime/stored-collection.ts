@@ -5,7 +5,7 @@
  * after they were read or written.
  */
 import { type Damage, readOr } from '../../core/damage.ts'
-import type { KeyValueCollection, KeyValues, Write } from '../../core/ports.ts'
+import type { KeyValueCollection, KeyValues, Write } from '../../core/ports/store.ts'
 import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
 
 export interface StoredCollectionPorts {

@@ -5,7 +5,8 @@
  * credential that was checked for another origin than the configured one (`core/settings/credential-origins.ts`), so no
  * reader can send one there. Only the `redacted` form may leave the process.
  */
-import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { CredentialRecordsFile } from '../../core/ports/store.ts'
 import { bindCredentials, type DisconnectedCredential } from '../../core/settings/credential-origins.ts'
 import { isJsonEqual } from '../../core/settings/json-values.ts'
 import { redactConfig } from '../../core/settings/redact.ts'

@@ -1,6 +1,6 @@
 /** The settings module changes the configuration: by patches, by checked credentials, and by hand edits of the file. */
 import { changedPaths } from '../../core/audit-paths.ts'
-import type { CredentialChange } from '../../core/provider-ports.ts'
+import type { CredentialChange } from '../../core/ports/accounts.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import {
   type AdoptedEdit,

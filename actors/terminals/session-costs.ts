@@ -6,7 +6,7 @@
  * accounted. Each export then recomputes the session's cost from usage after that instant, so a repeated export
  * changes nothing. Costs are written to finished runs only; those of an active run wait.
  */
-import type { UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { UsageArchive, UsageKey } from '../../core/ports/store.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import {
   addSessionCost,

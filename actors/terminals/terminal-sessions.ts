@@ -6,9 +6,9 @@
  * boot order is sent and are not kept. All state is in memory; `terminal-session.machine.ts` holds the states.
  */
 
-import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
 import { parseBootRefusal } from '../../core/daemon/terminal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
+import type { ViewReceiver, ViewSender } from '../../core/ports/connections.ts'
 import { no, type Refusal, type Result, SERVICE_FAILED, yes } from '../../core/result.ts'
 import type { AttachData } from '../../protocol/attach-text.ts'
 import type { RunCredentials, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'

@@ -6,9 +6,10 @@
  * The worker sends the serialized screen whenever the view is opened, so a reconnect neither loses nor repeats output.
  * After a reconnect the view asks how many input frames arrived and resends the missing ones first.
  */
-import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
+
 import { splitTerminalData } from '../../core/daemon/terminal.ts'
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { ViewReceiver, ViewSender } from '../../core/ports/connections.ts'
 import { viewDataText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_FRAME_BYTES_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'

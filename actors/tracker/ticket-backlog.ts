@@ -2,7 +2,7 @@
  * TicketBacklog handles many tickets in slices, one in each turn of the event loop, so that a listing with thousands of
  * changes does not keep workers and people waiting.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 
 export interface TicketBacklogPorts {
   readonly clock: Pick<Clock, 'after'>

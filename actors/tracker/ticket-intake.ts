@@ -5,7 +5,9 @@
  * ticket. The stored observation of each ticket keeps a restart, or the host's own move of a ticket, from
  * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
-import type { Cancel, KeyList, KeyValues, TrackedTicket, Tracker, TrackerListing } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { KeyList, KeyValues } from '../../core/ports/store.ts'
+import type { TrackedTicket, Tracker, TrackerListing } from '../../core/ports/tracker.ts'
 import type { Result } from '../../core/result.ts'
 import {
   openBlockers,

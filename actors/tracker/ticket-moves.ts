@@ -8,7 +8,8 @@
  * that as long as a request may take.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, KeyList, KeyValues } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { KeyList, KeyValues } from '../../core/ports/store.ts'
 import type { RefusalKind } from '../../core/result.ts'
 import { HTTP_ANSWER_MS_MAX } from '../../protocol/limits.ts'
 import type { HostContext } from '../host-context.ts'

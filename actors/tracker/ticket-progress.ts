@@ -3,7 +3,7 @@
  * or was given up, the link to the pull request, that nothing was changed, and the instant at which the run ended. A
  * follow-up leaves its ticket alone.
  */
-import type { PullLink, TicketComment } from '../../core/ports.ts'
+import type { PullLink, TicketComment } from '../../core/ports/tracker.ts'
 import { type RefusalKind, yes } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import {

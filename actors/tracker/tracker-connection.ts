@@ -6,8 +6,10 @@
  * it may invalidate the old pair. A pair that cannot be saved is kept in memory and saved later, instead of asking for
  * another one.
  */
-import type { Cancel, Tracker } from '../../core/ports.ts'
-import type { Accounts, CredentialChange, TokenPair } from '../../core/provider-ports.ts'
+
+import type { Accounts, CredentialChange, TokenPair } from '../../core/ports/accounts.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { Tracker } from '../../core/ports/tracker.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import {

@@ -4,8 +4,9 @@
  *
  * Everything keeps its order, also the end of a connection behind its frames.
  */
-import type { WorkerReceiver } from '../../core/connection-ports.ts'
-import type { Clock } from '../../core/ports.ts'
+
+import type { Clock } from '../../core/ports/clock.ts'
+import type { WorkerReceiver } from '../../core/ports/connections.ts'
 import type { HostContext } from '../host-context.ts'
 import { BUG_MESSAGES } from '../runtime/commit-loop.ts'
 import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'

@@ -13,7 +13,7 @@ import {
 } from '../../core/fleet/admission.ts'
 import { holderOfJoinKey } from '../../core/fleet/connection-seats.ts'
 import { hashSecret, newJoinKey, newJoinKeyId, newPairingToken } from '../../core/fleet/token.ts'
-import type { Clock, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JoinKey } from '../../protocol/join-key.ts'
 import { JOIN_KEYS_MAX } from '../../protocol/limits.ts'

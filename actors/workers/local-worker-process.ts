@@ -7,7 +7,8 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import { classifyExit, describeExit, localWorkerSettings } from '../../core/fleet/local-worker.ts'
-import type { Cancel, LocalWorkerExit, LocalWorkerProcess, LocalWorkerSettings } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { LocalWorkerExit, LocalWorkerProcess, LocalWorkerSettings } from '../../core/ports/machines.ts'
 import type { HostContext } from '../host-context.ts'
 import type { PairingTokens } from './join-keys.ts'
 import { LOCAL_WORKER, type LocalWorkerEffect, type LocalWorkerEvent } from './local-worker.machine.ts'

@@ -7,7 +7,7 @@
  */
 import { assign, setup } from 'xstate'
 import type { LocalWorkerExitKind } from '../../core/fleet/local-worker.ts'
-import type { LocalWorkerSettings } from '../../core/ports.ts'
+import type { LocalWorkerSettings } from '../../core/ports/machines.ts'
 import { isJsonEqual } from '../../core/settings/json-values.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, kindName, restartOrFatal } from '../runtime/actor-kind.ts'

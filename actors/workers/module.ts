@@ -3,7 +3,7 @@
  * and the worker that the host runs itself.
  */
 
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { defineHostModule } from '../host-context.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import { RUN } from '../runs/run.machine.ts'

@@ -8,7 +8,7 @@
  * one, which still says how far usage was accounted. Delivery is best effort, but the usage of a lease that has arrived
  * is stored before its costs are settled, because the worker forgets both with the acknowledgement.
  */
-import type { UsageKey } from '../../core/ports.ts'
+import type { UsageKey } from '../../core/ports/store.ts'
 import { no } from '../../core/result.ts'
 import { USAGE_NOT_KEPT, usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'

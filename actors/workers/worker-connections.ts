@@ -6,7 +6,6 @@
  * router, and the life cycle of a connection to `connection.machine.ts`.
  */
 
-import type { WorkerSender } from '../../core/connection-ports.ts'
 import {
   chooseJoiningSeat,
   chooseProvenSeat,
@@ -17,7 +16,8 @@ import {
   type SeatDecision,
 } from '../../core/fleet/connection-seats.ts'
 import { heartbeatTimeoutMs } from '../../core/lease/deadline.ts'
-import type { Meters } from '../../core/ports.ts'
+import type { WorkerSender } from '../../core/ports/connections.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { firstFormText } from '../../protocol/first-form.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'

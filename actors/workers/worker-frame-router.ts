@@ -4,8 +4,8 @@
  * The first frame of a connection goes to the worker registration, numbered reports go to the frame receiver. Only the
  * current connection of a worker is read; frames on a closing connection are ignored.
  */
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { Meters } from '../../core/ports.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { mayDiscardExpired } from '../../core/run/permission.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'

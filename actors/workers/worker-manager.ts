@@ -5,7 +5,7 @@
  * and publishes the workers to the dashboards. The registry and WorkerConnections hold all state.
  */
 
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import type { HostContext } from '../host-context.ts'
 import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'

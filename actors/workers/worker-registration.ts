@@ -12,7 +12,7 @@ import {
   workerNameOrDefault,
 } from '../../core/fleet/admission.ts'
 import { hashSecret, isSameHash, newCredential, newWorkerId } from '../../core/fleet/token.ts'
-import type { Meters } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import { isFirstForm } from '../../protocol/first-form.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'

@@ -6,7 +6,7 @@
  */
 import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realClock, realRandom } from '../../bin/process/clock.ts'
-import type { ActorSnapshot, Store, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, Store, Write } from '../../core/ports/store.ts'
 import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import {

@@ -6,7 +6,7 @@
  * not count. Fills only the control database, because hosts read the event log of a finished run only on request.
  */
 import { realClock, realRandom } from '../../bin/process/clock.ts'
-import type { Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports/store.ts'
 import { openStore } from '../../store/store.ts'
 import { noMeters, silentLog } from '../silent-log.ts'
 import { finishedRunWrites, heldRunWrites, waitingRunWrites } from './stored-runs.ts'

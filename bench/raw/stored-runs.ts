@@ -1,5 +1,5 @@
 /** Creates runs as a host stores them: finished, waiting, and held by workers. */
-import type { Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports/store.ts'
 import type { LeaseFields, RunFields, WorkerFields } from '../../protocol/actor-snapshots.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 

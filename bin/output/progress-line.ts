@@ -4,7 +4,7 @@
  * The line appears after 400 ms and is redrawn at most four times a second. Without a terminal only the lines of
  * finished steps are printed, and nothing when notes are off.
  */
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import type { StreamFacts } from './colors.ts'
 import type { Output } from './output.ts'
 import { formatAge } from './times.ts'

@@ -1,7 +1,8 @@
 /** The real clock and random source; all other code receives them as arguments. */
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
-import type { Cancel, Clock, Meters, RandomSource } from '../../core/ports.ts'
+import type { Cancel, Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Meters } from '../../core/ports/log.ts'
 
 export const realClock: Clock = {
   now: () => Date.now(),

@@ -7,7 +7,7 @@
  */
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 
 /** A process sets its own limit for core dumps. */
 const CORE_LIMIT_MS_MAX = 10_000

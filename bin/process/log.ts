@@ -4,7 +4,7 @@
 import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
 import pino from 'pino'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { LogFormat, LogLevel } from './log-options.ts'
 import type { LogRedactor } from './log-redaction.ts'
 

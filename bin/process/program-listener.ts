@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { chooseListener, describeListener, type ListenerChoice } from '../../transport/choose-listener.ts'
 import type { HttpListener } from '../../transport/listener-port.ts'
 

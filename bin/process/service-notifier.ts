@@ -6,7 +6,8 @@
  * manager nothing is sent. Child processes never inherit the socket: what they said would count for this process.
  */
 import { execFile } from 'node:child_process'
-import type { Clock, Log } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import { leaveDelegatedGroup } from '../../worker/sandbox/cgroup.ts'
 import { realClock } from './clock.ts'

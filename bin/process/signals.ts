@@ -1,5 +1,5 @@
 /** How this process ends: by a stop signal, with its parent, with an exit code and a reason, or by a bug. */
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { EXIT } from './exit.ts'
 
 const REPEAT_AFTER_MS = 1_000

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isDamagedRecord } from '../../core/damage.ts'
-import type { RescueCopy, StoreState } from '../../core/ports.ts'
+import type { RescueCopy, StoreState } from '../../core/ports/store.ts'
 import { codeOf, messageOf } from '../../protocol/message-of.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { DataDirInUse, isNotPermitted, NotADataDir, StoreTooNew } from '../../store/errors.ts'

@@ -18,7 +18,7 @@ import type {
 } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { ReportedSandbox } from '../../protocol/run-sandbox.ts'
-import type { ControlDatabase } from '../ports.ts'
+import type { ControlDatabase } from '../ports/store.ts'
 import type { Result } from '../result.ts'
 import type { BootedSandbox, BootRequest } from './terminal.ts'
 

@@ -5,7 +5,7 @@ import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RunStatus, Ticket } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { PlacementRequest, WaitReason, WorkerFacts } from '../fleet/obstacles.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import { toSingleLine, truncate } from '../safe-text.ts'
 import type { RepoVerdict } from '../tickets/repo.ts'
 

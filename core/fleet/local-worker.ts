@@ -2,7 +2,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CODE_HOST_FACTS } from '../../protocol/drivers.ts'
 import { originsOfHostEntry } from '../../protocol/git-address.ts'
-import type { LocalWorkerExit, LocalWorkerSettings } from '../ports.ts'
+import type { LocalWorkerExit, LocalWorkerSettings } from '../ports/machines.ts'
 
 /**
  * `unauthorized`: the host does not know the worker any more; a new pairing token admits it. `unrecoverable`: a

@@ -4,7 +4,7 @@
  *
  * The text comes from another machine: every value is bounded and without control characters before it is used.
  */
-import type { HostNode } from '../remote-ports.ts'
+import type { HostNode } from '../ports/machines.ts'
 import { isPlainPath, type ServiceManagerKind } from './installed-files.ts'
 import { remoteLine } from './step-lines.ts'
 

@@ -9,7 +9,7 @@ import { isLoopback, isWildcard } from '../../protocol/loopback.ts'
 import type { ProvisionRequest } from '../../protocol/provision.ts'
 import { quoteWord } from '../../protocol/quote-word.ts'
 import { normalizeWorkerName } from '../fleet/admission.ts'
-import type { RemoteCommand, RemoteTarget } from '../remote-ports.ts'
+import type { RemoteCommand, RemoteTarget } from '../ports/machines.ts'
 import { no, type Result, yes } from '../result.ts'
 
 export interface ProvisionTarget extends RemoteTarget {

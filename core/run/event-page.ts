@@ -6,7 +6,7 @@
  */
 import { EVENTS_PAGE_DEFAULT } from '../../protocol/limits.ts'
 import { problemAt } from '../../protocol/schema-errors.ts'
-import type { EventQuery } from '../ports.ts'
+import type { EventQuery } from '../ports/store.ts'
 import { no, type Result, yes } from '../result.ts'
 
 /** At most one of `after`, `before` and `tail`. */

@@ -6,7 +6,7 @@
 import { AGENTS, RESUMABLE_AGENT } from '../../protocol/agents/registry.ts'
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { PullReference } from '../provider-ports.ts'
+import type { PullReference } from '../ports/code-host.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'
 

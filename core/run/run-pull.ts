@@ -8,8 +8,8 @@
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import type { PullState, Run, RunPull } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
+import type { PullIdentity, PullReference } from '../ports/code-host.ts'
 import { printableTexts } from '../printable-output.ts'
-import type { PullIdentity, PullReference } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isSameName } from '../tickets/names.ts'
 

@@ -7,7 +7,7 @@
 import { FOLLOW_UP_ITEMS_MAX, ID_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PullCheck, PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import { jsonBytes } from '../../protocol/text-budget.ts'
-import type { PullDetailFacts } from '../provider-ports.ts'
+import type { PullDetailFacts } from '../ports/code-host.ts'
 import { truncate } from '../safe-text.ts'
 import type { PullDiscussion } from './follow-up.ts'
 

@@ -10,7 +10,7 @@ import type { CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { COST_MODELS_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
-import type { UsageKey } from '../ports.ts'
+import type { UsageKey } from '../ports/store.ts'
 import { no, type Result, yes } from '../result.ts'
 import { costUsdOf, type PriceTable, roundUsd } from './price.ts'
 

@@ -12,7 +12,7 @@ import {
   type ServiceConfig,
 } from '../../protocol/config.ts'
 import { isObject, mergePatch } from '../../protocol/merge-patch.ts'
-import type { CredentialChange } from '../provider-ports.ts'
+import type { CredentialChange } from '../ports/accounts.ts'
 import { no, type Result, yes } from '../result.ts'
 import { checkJsonSafety, isJsonEqual, objectWith, valueAt } from './json-values.ts'
 import { type FindTlsFault, requireOpenListeners } from './listeners.ts'

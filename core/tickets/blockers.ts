@@ -6,7 +6,7 @@
  * shows the cycle.
  */
 import type { Ticket } from '../../protocol/run.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import { formatNames } from './names.ts'
 
 /** Tickets visited to detect a blocker cycle; the check runs for thousands of waiting tickets in a row. */

@@ -5,7 +5,7 @@
  * part compared that differs.
  */
 import type { Ticket } from '../../protocol/run.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import type { TicketsById } from './blockers.ts'
 
 export interface ListingComparison {

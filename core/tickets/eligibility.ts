@@ -5,7 +5,7 @@
  * blocked ticket is eligible, and its run waits.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import { isSameName } from './names.ts'
 
 export type EligibilityRules = ServiceConfig['tracker']['eligible']

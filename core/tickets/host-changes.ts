@@ -5,7 +5,7 @@
  * trackers show a move late. Without this memory a ticket listed where it was would count as moved by somebody else.
  */
 import type { Ticket } from '../../protocol/run.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import { isSameName } from './names.ts'
 
 /** How long a tracker may still show a ticket's old state after a move. */

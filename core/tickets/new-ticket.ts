@@ -5,7 +5,7 @@
  * that stops right after the creation loses nothing.
  */
 import type { Ticket } from '../../protocol/run.ts'
-import type { NewTicket } from '../ports.ts'
+import type { NewTicket } from '../ports/tracker.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isSameName } from './names.ts'
 import { chooseRepo, type RepoChoice } from './repo.ts'

@@ -6,7 +6,7 @@
  */
 import type { Ticket } from '../../protocol/run.ts'
 import { compareTickets } from '../../protocol/ticket-order.ts'
-import type { TrackedTicket } from '../ports.ts'
+import type { TrackedTicket } from '../ports/tracker.ts'
 import {
   BlockerIndex,
   findAffectedNames,

@@ -5,7 +5,7 @@
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TRACKER_FACTS } from '../../protocol/drivers.ts'
 import { backoffMs } from '../backoff.ts'
-import type { TokenPair } from '../provider-ports.ts'
+import type { TokenPair } from '../ports/accounts.ts'
 import type { Result } from '../result.ts'
 import { trackerAddress } from '../settings/credential-origins.ts'
 

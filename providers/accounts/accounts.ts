@@ -4,8 +4,10 @@
  * Requests go to the OAuth helper when the settings contain no client id for a provider, and to the provider itself
  * otherwise. Local drivers use a folder on this machine, need no account, and are refused with that reason.
  */
-import type { Clock, RandomSource } from '../../core/ports.ts'
-import type { Accounts, Urgency } from '../../core/provider-ports.ts'
+
+import type { Accounts } from '../../core/ports/accounts.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { CodeHostDeviceFlow, CodeHostDriver } from '../codehost/code-host-driver.ts'

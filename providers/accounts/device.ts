@@ -4,8 +4,9 @@
  * The helper passes the same fields on, so its client uses `readDeviceStart` and `readDevicePoll` too. Only an invalid
  * code ends a flow; an unreachable code host or an unreadable reply does not.
  */
-import type { Clock } from '../../core/ports.ts'
-import type { DeviceAuthorization, DevicePollResult } from '../../core/provider-ports.ts'
+
+import type { DeviceAuthorization, DevicePollResult } from '../../core/ports/accounts.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'

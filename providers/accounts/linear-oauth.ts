@@ -6,8 +6,8 @@
  * are returned without the secrets that were sent.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, RandomSource } from '../../core/ports.ts'
-import type { RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
+import type { RedirectAuthorization, TokenPair } from '../../core/ports/accounts.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'

@@ -6,13 +6,14 @@
  * captive portal's, must not disconnect the tracker. Requests are never repeated: a grant used up by a lost reply would
  * be refused.
  */
-import type { Clock } from '../../core/ports.ts'
+
 import type {
   DeviceAuthorization,
   DevicePollResult,
   RedirectAuthorization,
   TokenPair,
-} from '../../core/provider-ports.ts'
+} from '../../core/ports/accounts.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'

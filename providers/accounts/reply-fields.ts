@@ -1,5 +1,5 @@
 /** These functions read untrusted JSON replies of services that issue credentials, field by field. */
-import type { Urgency } from '../../core/provider-ports.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
 import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'

@@ -3,13 +3,11 @@
  *
  * Each driver has a folder here with its definition in `driver.ts`; `registry.ts` lists the definitions.
  */
-import type { Clock, CodeHost, Log } from '../../core/ports.ts'
-import type {
-  DeviceAuthorization,
-  DevicePollResult,
-  PullReference,
-  PullRequestApi,
-} from '../../core/provider-ports.ts'
+
+import type { DeviceAuthorization, DevicePollResult } from '../../core/ports/accounts.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { CodeHost, PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'

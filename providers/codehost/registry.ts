@@ -1,6 +1,5 @@
 /** The code host registry lists the drivers, and creates the code host that a job or the configuration names. */
-import type { CodeHost } from '../../core/ports.ts'
-import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
+import type { CodeHost, PullReference, PullRequestApi } from '../../core/ports/code-host.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { CodeHostDriverName } from '../../protocol/drivers.ts'

@@ -6,7 +6,8 @@
  * same credential always share one budget.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, Log, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ClientPool, RateLimitedClient, RateLimitRules, ServiceRequest } from './client-types.ts'
 import type { Http, HttpReply } from './http-types.ts'

@@ -5,7 +5,7 @@
  * answers "too many requests", the client sends nothing until the time that the service named. Background requests
  * wait for a person's requests and stop earlier. Cached replies are only revalidated with their ETag.
  */
-import type { Urgency } from '../../core/provider-ports.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
 import type { Result } from '../../core/result.ts'
 import type { HttpReply, HttpRequest } from './http-types.ts'
 

@@ -4,7 +4,7 @@
  * They have a file of their own, because the parts of the client name them, too.
  */
 import type { LookupFunction } from 'node:net'
-import type { Clock, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
 import type { Result } from '../../core/result.ts'
 
 export interface HttpRequest {

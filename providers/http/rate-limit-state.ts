@@ -6,7 +6,7 @@
  * when none is reported as used up. Reported names, numbers and instants come from outside and are clamped.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Urgency } from '../../core/provider-ports.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
 import type { BudgetReport } from './client-types.ts'
 
 /** The part of a reply that concerns the budget. */

@@ -7,7 +7,8 @@
  * requests is left to RequestQueue.
  */
 import { createHash } from 'node:crypto'
-import type { Clock, Log, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { Result } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import type { RateLimitRules, ServiceRequest } from './client-types.ts'

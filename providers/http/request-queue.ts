@@ -6,8 +6,9 @@
  * requests, background requests are refused at once, and a person's request when the wait would be long. Sending and
  * retrying are left to RateLimitedHttpClient.
  */
-import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
-import type { Urgency } from '../../core/provider-ports.ts'
+import type { Cancel, Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'

@@ -1,5 +1,5 @@
 /** The tracker registry lists the drivers, and creates the tracker that the configuration names. */
-import type { Tracker } from '../../core/ports.ts'
+import type { Tracker } from '../../core/ports/tracker.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { TrackerDriverName } from '../../protocol/drivers.ts'
 import { githubTrackerDriver } from './github/driver.ts'

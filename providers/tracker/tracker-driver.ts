@@ -3,8 +3,11 @@
  *
  * Each driver has a folder here with its definition in `driver.ts`; `registry.ts` lists the definitions.
  */
-import type { Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
-import type { Accounts, RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
+
+import type { Accounts, RedirectAuthorization, TokenPair } from '../../core/ports/accounts.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { Tracker } from '../../core/ports/tracker.ts'
 import { no, type Refused, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { printable } from '../../protocol/schema-errors.ts'

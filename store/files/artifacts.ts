@@ -7,7 +7,7 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
+import type { ArtifactLookup, Artifacts } from '../../core/ports/store.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { codeOf } from '../../protocol/message-of.ts'

@@ -5,7 +5,8 @@
  * each credential belongs to the origin that is configured.
  */
 import { readFileSync } from 'node:fs'
-import type { CredentialRecordsFile, Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { CredentialRecordsFile } from '../../core/ports/store.ts'
 import type { CredentialRecord, CredentialRecords } from '../../core/settings/credential-origins.ts'
 import { codeOf } from '../../protocol/message-of.ts'
 import { replaceFile } from './atomic.ts'

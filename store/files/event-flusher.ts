@@ -7,7 +7,8 @@
  * the flusher slows down, because files need many syncs; a buffer above its limit makes it work at full speed.
  */
 import { dirname } from 'node:path'
-import type { Cancel, Clock, Log } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { isDiskFull, messageOf } from '../../protocol/message-of.ts'
 import { StoreBroken, StoreClosed } from '../errors.ts'
 import { type LostEvents, lossLine } from '../event-order.ts'

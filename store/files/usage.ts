@@ -7,7 +7,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { UsageArchive, UsageKey } from '../../core/ports/store.ts'
 import { codeOf } from '../../protocol/message-of.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
 import { type GuardWrite, StoreQueue } from './store-queue.ts'

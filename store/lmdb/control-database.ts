@@ -8,16 +8,9 @@
  */
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import type {
-  Cancel,
-  Clock,
-  ControlDatabase,
-  Log,
-  Meters,
-  RescueCopy,
-  StoreState,
-  Write,
-} from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { ControlDatabase, RescueCopy, StoreState, Write } from '../../core/ports/store.ts'
 import { isDiskFull, messageOf } from '../../protocol/message-of.ts'
 import { DatabaseLost, StoreBroken, StoreClosed } from '../errors.ts'
 import { type FileLoss, OpenFile } from '../files/atomic.ts'

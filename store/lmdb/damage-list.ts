@@ -1,6 +1,6 @@
 /** The list of what is known to be damaged in the data directory. A damaged row leaves it when it is written again. */
 import { type Damage, DamagedRecord, type KnownDamage } from '../../core/damage.ts'
-import type { Cancel } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import { isRunId } from '../event-order.ts'
 import { firstOfChunk, runOfChunk } from './event-chunks.ts'
 import { splitKeyValueKey } from './key-values.ts'

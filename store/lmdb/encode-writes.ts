@@ -6,7 +6,7 @@
  * writes there are the store's own: events move from the buffer to their file, and a migration moves entries of an index
  * and of a table.
  */
-import type { Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports/store.ts'
 import { type EventsWrite, requireWholeLines } from '../event-order.ts'
 import type { EventFileRecord } from './event-buffer.ts'
 import { chunkKey } from './event-chunks.ts'

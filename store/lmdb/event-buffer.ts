@@ -7,7 +7,7 @@
  * events. A log that has neither a record nor buffered events is a small log.
  */
 import { DamagedRecord, readOr } from '../../core/damage.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { lossLine } from '../event-order.ts'
 import type { ChunkPut, LogPut, Put } from './encode-writes.ts'
 import {

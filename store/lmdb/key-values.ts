@@ -1,5 +1,5 @@
 /** Key-values in LMDB. A look-up of a damaged value throws; a walk leaves it out, and it is in the list of damage. */
-import type { KeyList, KeysBetween, KeyValueCollection, KeyValues } from '../../core/ports.ts'
+import type { KeyList, KeysBetween, KeyValueCollection, KeyValues } from '../../core/ports/store.ts'
 import { isKey, type TableRow } from './table.ts'
 import type { Tables } from './tables.ts'
 

@@ -6,7 +6,13 @@
  * the list of damage.
  */
 import { type DamagedRecord, readOr } from '../../core/damage.ts'
-import type { ActorSnapshot, DamagedSnapshot, RunQuery, RunRecords, Snapshots } from '../../core/ports.ts'
+import type {
+  ActorSnapshot,
+  DamagedSnapshot,
+  RunQuery,
+  RunRecords,
+  Snapshots,
+} from '../../core/ports/store.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
 import type { Put, RowPut } from './encode-writes.ts'
 import {

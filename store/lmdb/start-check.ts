@@ -7,7 +7,7 @@
  */
 import { closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { DatabaseDamaged } from '../errors.ts'
 import { inspectDataFile, type Meta } from './data-file.ts'
 import { type DamagedRow, DatabaseCheck } from './database-check.ts'

@@ -1,7 +1,7 @@
 /** Pushes to the dashboards: which ones are sent, when, and in which order. */
 import { expect, test } from '@jest/globals'
-import type { OutgoingPush } from '../../core/connection-ports.ts'
 import { FLEET_REASONS } from '../../core/fleet/placement.ts'
+import type { OutgoingPush } from '../../core/ports/connections.ts'
 import { no, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { readPush } from '../support/dashboard-pushes.ts'

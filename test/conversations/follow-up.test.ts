@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { FOLLOW_UP_WAIT_REASONS } from '../../actors/runs/follow-up-reader.ts'
 import { runMachine } from '../../actors/runs/run.machine.ts'
-import type { PullBranches, PullDetailFacts, PullReference } from '../../core/provider-ports.ts'
+import type { PullBranches, PullDetailFacts, PullReference } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'

@@ -7,22 +7,19 @@
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
 import type { HostDependencies } from '../../actors/root/create-host.ts'
-import type { WorkerSender } from '../../core/connection-ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { WorkerSender } from '../../core/ports/connections.ts'
+import type { Meters } from '../../core/ports/log.ts'
+import type { LocalWorkerLauncher } from '../../core/ports/machines.ts'
+import type { ControlDatabase, EventQuery, StoreState, Write } from '../../core/ports/store.ts'
 import type {
-  Clock,
-  ControlDatabase,
-  EventQuery,
-  LocalWorkerLauncher,
-  Meters,
   NewTicket,
   PullLink,
-  StoreState,
   TicketComment,
   TrackedTicket,
   Tracker,
   TrackerListing,
-  Write,
-} from '../../core/ports.ts'
+} from '../../core/ports/tracker.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import {

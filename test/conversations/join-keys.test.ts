@@ -1,7 +1,7 @@
 /** Join keys: many machines enroll with one key, each with a credential of its own, and ephemeral ones leave nothing. */
 import { expect, test } from '@jest/globals'
 import { WORKERS_JOINING_MAX } from '../../core/fleet/connection-seats.ts'
-import type { Write } from '../../core/ports.ts'
+import type { Write } from '../../core/ports/store.ts'
 import type { JoinKeyRequest, JoinKeyResponse } from '../../protocol/join-key.ts'
 import { JOIN_KEYS_MAX, WORKERS_MAX } from '../../protocol/limits.ts'
 import {

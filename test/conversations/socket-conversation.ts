@@ -7,8 +7,8 @@
  */
 import { createConnection, type Socket } from 'node:net'
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { Log } from '../../core/ports.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'
 import type { HostServer } from '../../transport/host-server.ts'

@@ -1,5 +1,5 @@
 /** Scripted people at terminals of resumed sandboxes. The transcript records what each of them sees. */
-import type { ViewReceiver } from '../../core/connection-ports.ts'
+import type { ViewReceiver } from '../../core/ports/connections.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import {

@@ -1,7 +1,7 @@
 /** The API of workers for people and supervisors, with the conditions of each answer. */
 import { expect, test } from '@jest/globals'
 import { WAKE_TURN_MS } from '../../actors/workers/module.ts'
-import type { LocalWorkerLauncher } from '../../core/ports.ts'
+import type { LocalWorkerLauncher } from '../../core/ports/machines.ts'
 import {
   acceptRun,
   configWith,

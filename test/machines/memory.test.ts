@@ -5,7 +5,7 @@
 import { expect, test } from '@jest/globals'
 import type { HostApi } from '../../actors/api/host-api.ts'
 import { RunEventLog } from '../../actors/runs/run-event-log.ts'
-import type { WorkerReceiver } from '../../core/connection-ports.ts'
+import type { WorkerReceiver } from '../../core/ports/connections.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { capabilities, config, ScriptedTracker, ticket } from '../conversations/host-conversation.ts'

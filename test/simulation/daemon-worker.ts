@@ -15,7 +15,8 @@ import type {
   WorkerCredential,
   WorkerIdentity,
 } from '../../core/daemon/ports.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
 import { createPlainScreen } from '../support/plain-screen.ts'

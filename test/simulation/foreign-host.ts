@@ -3,7 +3,7 @@
  *
  * It knows no worker, so it refuses every credential as `unauthorized`. It closes a connection that offers a token.
  */
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
 import { type HostFrame, readRegister } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { Process, Timeline } from './timeline.ts'

@@ -12,7 +12,7 @@ import type {
   TerminalSession,
   TerminalSessionListener,
 } from '../../core/daemon/terminal.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'

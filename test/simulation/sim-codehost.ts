@@ -10,7 +10,7 @@ import type {
   PullIdentity,
   PullReference,
   PullRequestApi,
-} from '../../core/provider-ports.ts'
+} from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'

@@ -6,7 +6,7 @@
  * later, if the connection still stands) or slow. A hostile link also repeats, reorders, drops and invents frames,
  * as no real connection does.
  */
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { addUnknownKeys, UNKNOWN_FRAME } from '../support/later-version.ts'
 import type { Random } from '../support/random.ts'

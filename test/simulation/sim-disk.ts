@@ -5,7 +5,7 @@
  * text once and freezes the value, so that a reader who changes it gets an error.
  */
 
-import type { ActorSnapshot, UsageKey, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, UsageKey, Write } from '../../core/ports/store.ts'
 import type { CredentialRecords } from '../../core/settings/credential-origins.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { Process } from './timeline.ts'

@@ -21,7 +21,7 @@ import type {
   StopRequest,
 } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ExpiredSandbox, Job, JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run-sandbox.ts'

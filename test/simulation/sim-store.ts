@@ -9,10 +9,10 @@
  */
 
 import { type Damage, DamagedRecord } from '../../core/damage.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
 import type {
   ArtifactLookup,
   Artifacts,
-  Cancel,
   ConfigFile,
   ControlDatabase,
   CredentialRecordsFile,
@@ -27,7 +27,7 @@ import type {
   UsageArchive,
   UsageKey,
   Write,
-} from '../../core/ports.ts'
+} from '../../core/ports/store.ts'
 import type { Run } from '../../protocol/run.ts'
 import { type DamageList, damagedRun, missingRun } from '../../store/lmdb/damage-list.ts'
 import type { Random } from '../support/random.ts'

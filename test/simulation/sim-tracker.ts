@@ -4,7 +4,8 @@
  * Answers come late and sometimes not at all. People close a ticket some time after it was moved to review. A ticket that
  * somebody else moved stays there.
  */
-import type { Cancel, Tracker, TrackerListing } from '../../core/ports.ts'
+import type { Cancel } from '../../core/ports/clock.ts'
+import type { Tracker, TrackerListing } from '../../core/ports/tracker.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { refuseMovedTicket } from '../../providers/tracker/tracker-driver.ts'
 import type { Random } from '../support/random.ts'

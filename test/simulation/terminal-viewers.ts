@@ -3,7 +3,7 @@
  *
  * A view ends when its host process ends; its person then opens another one or leaves.
  */
-import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
+import type { ViewReceiver, ViewSender } from '../../core/ports/connections.ts'
 import type { AttachOutput } from '../../protocol/dashboard.ts'
 
 /** The beginning of a simulated screen: its size; all printed output follows. */

@@ -2,7 +2,7 @@
  * WorldView is the world as the laws see it: the disk with an index of its leases, and the frames that were
  * exchanged.
  */
-import type { ActorSnapshot } from '../../core/ports.ts'
+import type { ActorSnapshot } from '../../core/ports/store.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import { LostRows } from './disk-damage.ts'

@@ -1,7 +1,7 @@
 /** A worker's clock with which its host agrees. */
 import { HostClock } from '../../actors/daemon/host-clock.ts'
 import type { RetentionClock } from '../../core/daemon/ports.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { createRecordingLog } from './recording-log.ts'
 
 export const confirmedClock = (clock: Pick<Clock, 'now'>): RetentionClock => ({

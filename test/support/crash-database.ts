@@ -4,7 +4,7 @@
  * Commits wait until the test flushes them, one by one and in order. A crash keeps an arbitrary prefix of the commits
  * in flight, as a real disk may, and never settles a promise of the crashed process.
  */
-import type { ActorSnapshot, KeyValueCollection, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, KeyValueCollection, Write } from '../../core/ports/store.ts'
 import type { Run } from '../../protocol/run.ts'
 
 interface InFlight {

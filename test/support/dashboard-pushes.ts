@@ -1,5 +1,5 @@
 /** Pushes as a dashboard reads them, and as they are sent: events of runs as the JSON of their push. */
-import type { OutgoingPush } from '../../core/connection-ports.ts'
+import type { OutgoingPush } from '../../core/ports/connections.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 
 export const readPush = (push: OutgoingPush): DashboardPush =>

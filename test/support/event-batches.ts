@@ -1,5 +1,5 @@
 /** Converts between lists of events and the batches in which a log is read. */
-import type { EventBatches, EventLogs, EventQuery } from '../../core/ports.ts'
+import type { EventBatches, EventLogs, EventQuery } from '../../core/ports/store.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 
 export async function collectEvents(batches: EventBatches): Promise<RunEvent[]> {

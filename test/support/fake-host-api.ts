@@ -4,7 +4,7 @@
  * The fake fulfils the contract that the listeners rely on, and nothing else of the real host.
  */
 import type { ArtifactFile, HostApi } from '../../actors/api/host-api.ts'
-import type { OutgoingPush, WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
+import type { OutgoingPush, WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { planEventPage } from '../../core/run/event-page.ts'
 import { configDefaults } from '../../protocol/config.ts'

@@ -5,7 +5,7 @@
  * has not happened yet, use the real clock, because it leaves more time.
  */
 import { realClock } from '../../bin/process/clock.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 
 export const createFastClock = (times: number): Clock => ({
   ...realClock,

@@ -1,7 +1,7 @@
 /**
  * A clock that a test advances. Timers fire in the order of their instants; the test decides when a tick ends.
  */
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 
 interface ManualTimer {
   readonly at: number

@@ -1,15 +1,13 @@
 /** A code host and a bucket in memory, whose contents and refusals a test sets. */
+import type { Bucket, BucketState, UploadRequest } from '../../core/ports/bucket.ts'
 import type {
-  Bucket,
-  BucketState,
   PullBranches,
   PullDetailFacts,
   PullFacts,
   PullIdentity,
   PullReference,
   PullRequestApi,
-  UploadRequest,
-} from '../../core/provider-ports.ts'
+} from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullComment } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'

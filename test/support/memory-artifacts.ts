@@ -1,5 +1,5 @@
 /** Artifacts in memory, which refuses the same names and keeps the same parts as the store on disk. */
-import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
+import type { ArtifactLookup, Artifacts } from '../../core/ports/store.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../../store/errors.ts'

@@ -6,10 +6,9 @@
  * like the real one.
  */
 import { NO_DAMAGE } from '../../core/damage.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 import type {
   ActorSnapshot,
-  Cancel,
-  Clock,
   ControlDatabase,
   EventBatches,
   EventLogs,
@@ -22,7 +21,7 @@ import type {
   Snapshots,
   StoreState,
   Write,
-} from '../../core/ports.ts'
+} from '../../core/ports/store.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import { StoreBroken, StoreClosed } from '../../store/errors.ts'
 import {

@@ -6,7 +6,8 @@
  * and reads return only committed data. With one clock the store is deterministic, because every commit is applied
  * through `clock.endOfTick`.
  */
-import type { Cancel, Clock, ConfigFile, Store, UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { ConfigFile, Store, UsageArchive, UsageKey } from '../../core/ports/store.ts'
 import type { CredentialRecords } from '../../core/settings/credential-origins.ts'
 import type { AuditAction } from '../../protocol/audit.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'

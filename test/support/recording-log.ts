@@ -1,5 +1,6 @@
 /** A log that keeps its entries for assertions, and meters that do nothing. */
-import type { AuditTrail, Log, Meters } from '../../core/ports.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { AuditTrail } from '../../core/ports/store.ts'
 
 export interface RecordingLog extends Log {
   readonly lines: { readonly level: string; readonly fields: object; readonly message: string }[]

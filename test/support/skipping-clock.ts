@@ -4,7 +4,7 @@
  * All other work takes its real time, so a slow machine has as many attempts as a fast one.
  */
 import { realClock } from '../../bin/process/clock.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 
 /** A longer timer is a timeout and no pause, so it is not skipped. */
 const PAUSE_MS_MAX = 30_000

@@ -197,7 +197,7 @@ function pureBuiltins(path: string, text: string): string[] {
   if (!PURE.test(path)) return []
   return importsOf(text)
     .filter(({ from, typeOnly }) => from.startsWith('node:') && !typeOnly && !PURE_BUILTINS.includes(from))
-    .map(({ from }) => `${path}: ${from} reaches outside; use a port of core/ports.ts instead`)
+    .map(({ from }) => `${path}: ${from} reaches outside; use a port of core/ports/ instead`)
 }
 
 function ambient(path: string, text: string): string[] {

@@ -1,5 +1,6 @@
 /** The parts from which a page's listener is opened, and what it is then. */
-import type { Clock, Log } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { Exchange } from '../exchange.ts'
 import type { Address, HttpListener, ListenerResponse } from '../listener-port.ts'
 import { type Reply, refusal } from '../reply.ts'

@@ -5,7 +5,7 @@
  * Files contain nothing of the host and need no cookie. Everything under /api and /ws does. The launch token never
  * passes through here: the forwarder adds it behind.
  */
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { HTTP_ANSWER_BYTES_MAX, HTTP_BODY_BYTES_MAX } from '../../protocol/limits.ts'
 import { messageOf } from '../../protocol/message-of.ts'

@@ -5,7 +5,7 @@
  * cookies of one host are shared by all its ports. Only hashes are kept, and all end with the process.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { ListenerRequest } from '../listener-port.ts'
 import { type Reply, refusal } from '../reply.ts'

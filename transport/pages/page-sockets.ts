@@ -5,7 +5,7 @@
  * what follows a large text waits here until the browser has read that one. A browser that reads too slowly is closed,
  * as the host would close it.
  */
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import {
   ATTACH_FRAME_BYTES_MAX,
   DASHBOARD_BACKLOG_BYTES_MAX,

@@ -8,9 +8,10 @@
  * and nothing more is read for one that has gone.
  */
 import type { HostApi, RunPage } from '../../actors/api/host-api.ts'
-import type { OutgoingPush } from '../../core/connection-ports.ts'
 import { createdAtOf } from '../../core/ids.ts'
-import type { Cancel, Clock, RunQuery } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { OutgoingPush } from '../../core/ports/connections.ts'
+import type { RunQuery } from '../../core/ports/store.ts'
 import { RunSummarizer } from '../../core/run/run-summary.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
 import type { Run } from '../../protocol/run.ts'

@@ -1,6 +1,6 @@
 /** Routes of tickets and runs, in the order of the specification's table. */
 import type { ArtifactFile, HostApi, RunEventPage } from '../../actors/api/host-api.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { TicketSummarizer } from '../../core/tickets/ticket-summary.ts'
 import { TurnQueue } from '../../core/turn-queue.ts'
 import { changedNothing } from '../../protocol/changed-nothing.ts'

@@ -1,6 +1,6 @@
 /** Routes of service and configuration, in the order of the specification's table. */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { Meters } from '../../core/ports.ts'
+import type { Meters } from '../../core/ports/log.ts'
 import type { Refusal } from '../../core/result.ts'
 import { UNFINISHED } from '../../core/run/run-transitions.ts'
 import { LIST_LIMIT_MAX } from '../../protocol/limits.ts'

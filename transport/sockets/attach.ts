@@ -5,8 +5,10 @@
  * its refusal as a frame.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { ViewReceiver, ViewSender } from '../../core/connection-ports.ts'
-import type { AuditTrail, Clock, Log, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { ViewReceiver, ViewSender } from '../../core/ports/connections.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
+import type { AuditTrail } from '../../core/ports/store.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { TokenBucket } from '../../core/token-bucket.ts'
 import type { ActionSource } from '../../protocol/audit.ts'

@@ -7,7 +7,7 @@
  * drain within `DRAIN_MS_MAX` is terminated without a close frame.
  */
 
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
 import { DROPPED, type ServerSocket } from '../listener-port.ts'
 import { toBytes } from '../to-bytes.ts'
 

@@ -5,7 +5,7 @@
  * read, pushes wait here (their text is shared by all sockets). Then the queued pushes are sent and the library's topics
  * take over in the same tick, so no push is lost, repeated or out of order.
  */
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ServerSocket } from '../listener-port.ts'
 import { BoundedSender, CLOSE } from './bounded-sender.ts'

@@ -7,8 +7,9 @@
  * event arrives twice.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { EventPush, OutgoingPush } from '../../core/connection-ports.ts'
-import type { Cancel, Clock, Log, Meters } from '../../core/ports.ts'
+import type { Cancel, Clock } from '../../core/ports/clock.ts'
+import type { EventPush, OutgoingPush } from '../../core/ports/connections.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import {
   type ChangesFrame,

@@ -4,8 +4,9 @@
  * The host API decides what a viewer sees and leaves out what the viewer is too slow for; here frames become text.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { InspectionSession } from '../../core/connection-ports.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { InspectionSession } from '../../core/ports/connections.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { InspectRequest } from '../../protocol/inspection.ts'
 import { INSPECT_BACKLOG_BYTES_MAX, INSPECT_VIEWERS_MAX, SOCKET_IDLE_SECONDS } from '../../protocol/limits.ts'

@@ -3,7 +3,7 @@
  *
  * An upgrade passes the same checks as any request, and is refused with the same plain HTTP replies.
  */
-import type { Log } from '../../core/ports.ts'
+import type { Log } from '../../core/ports/log.ts'
 import type { Parsed } from '../../protocol/parse.ts'
 import { framingError } from '../body.ts'
 import type { ListenerRequest, ListenerResponse, UpgradeContext } from '../listener-port.ts'

@@ -5,8 +5,9 @@
  * many of them cost as little as possible. A worker that proves itself in the upgrade request is outside the limit.
  */
 import type { HostApi } from '../../actors/api/host-api.ts'
-import type { WorkerReceiver, WorkerSender } from '../../core/connection-ports.ts'
-import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { WorkerReceiver, WorkerSender } from '../../core/ports/connections.ts'
+import type { Log, Meters } from '../../core/ports/log.ts'
 import { SERVICE_FAILED } from '../../core/result.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ListenerApp, ServerSocket } from '../listener-port.ts'

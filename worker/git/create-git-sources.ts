@@ -3,7 +3,9 @@
  * publishing and follow-ups. Errors of the disk become refusals here.
  */
 import { join } from 'node:path'
-import type { Clock, CodeHost, Log, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
+import type { CodeHost } from '../../core/ports/code-host.ts'
+import type { Log } from '../../core/ports/log.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { codeOf, isDiskFull } from '../../protocol/message-of.ts'

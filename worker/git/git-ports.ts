@@ -4,7 +4,7 @@
  * Commands that touch the agent's tree run inside the sandbox (`SandboxRunner`). Outside, git uses only the worker's own
  * bare repositories, which are filled from bundles.
  */
-import type { CodeHost } from '../../core/ports.ts'
+import type { CodeHost } from '../../core/ports/code-host.ts'
 import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ReachableHosts } from '../registries/registry-hosts.ts'

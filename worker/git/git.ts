@@ -8,7 +8,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { Readable } from 'node:stream'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { Slots } from '../../core/slots.ts'
 import { originOf } from '../../protocol/git-address.ts'

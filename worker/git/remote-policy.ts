@@ -9,7 +9,7 @@ import type { Stats } from 'node:fs'
 import { realpath, stat } from 'node:fs/promises'
 import { isIP, isIPv4 } from 'node:net'
 import { isAbsolute, join, relative } from 'node:path'
-import type { CodeHost } from '../../core/ports.ts'
+import type { CodeHost } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
 import {

@@ -4,7 +4,7 @@
  * The host is trusted, but a wrong value in a job must not become a path or a command line option here. Git's own
  * policy (`remote-policy.ts`) checks the address again at each call.
  */
-import type { CodeHost } from '../../core/ports.ts'
+import type { CodeHost } from '../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { CODE_HOST_FACTS, isFolder } from '../../protocol/drivers.ts'
 import type { Job, JobCodehost } from '../../protocol/frames.ts'

@@ -6,7 +6,7 @@
  * not count towards the duration; a pause beyond `requestedMs` ends the attempts at once.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Clock, RandomSource } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports/clock.ts'
 import type { Refusal, Result } from '../../core/result.ts'
 import type { Job, JobLimits } from '../../protocol/frames.ts'
 

@@ -8,7 +8,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { type Duplex, Readable } from 'node:stream'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import { MODEL_API_BODY_BYTES_MAX, MODEL_API_HEADER_BYTES_MAX } from '../../protocol/limits.ts'
 import { type ConnectionLog, makeConnectionLog } from '../sandbox/egress/connection-log.ts'
 import { listenWith, type SocketOwner } from '../sandbox/egress/listen.ts'

@@ -3,7 +3,7 @@
  * that runs in one: the order for it, its streams, and how it ends.
  */
 import type { Readable, Writable } from 'node:stream'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
 import type { SandboxProvider } from '../../protocol/config.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
 

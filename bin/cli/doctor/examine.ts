@@ -3,7 +3,7 @@
  *
  * A check that takes too long or throws has a finding of its own, so that one broken thing never hides the others.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { messageOf } from '../../../protocol/message-of.ts'
 import type { ExaminedMachine, Place } from './examined-machine.ts'
 

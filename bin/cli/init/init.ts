@@ -6,7 +6,7 @@
  */
 import { join, resolve } from 'node:path'
 import { settingSentence } from '../../../client/settings.ts'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { decideChange } from '../../../core/settings/change.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import type { CompletedConfig, ServiceConfig } from '../../../protocol/config.ts'

@@ -9,7 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { ReadStream, WriteStream } from 'node:tty'
 import type { ClientConnection } from '../../../client/connection.ts'
-import type { Cancel, Clock } from '../../../core/ports.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
 import type { ClientOptions } from '../command/run-command.ts'
 
 const ENTER = '\x1b[?1049h\x1b[?7l\x1b[?25l'

@@ -5,7 +5,7 @@
  * stores nothing, so any number of instances can run side by side.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { type HelperServer, startHelperServer } from '../../../oauth-helper/server.ts'
 import {
   type HelperSettings,

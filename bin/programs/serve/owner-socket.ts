@@ -10,7 +10,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream'
 import { SOCKET_FOLDER } from '../../../client/find-host.ts'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { messageOf } from '../../../protocol/message-of.ts'
 
 export interface OwnerSocket {

@@ -8,7 +8,7 @@
 import type { HostApi } from '../../../actors/api/host-api.ts'
 import { agentName } from '../../../client/agent-names.ts'
 import { connectTrackerCommand } from '../../../core/explain/connect-command.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { toSingleLine } from '../../../core/safe-text.ts'
 import { AGENTS } from '../../../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'

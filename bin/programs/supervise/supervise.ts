@@ -21,7 +21,7 @@ import {
   type SupervisionSettings,
   type SupervisionStep,
 } from '../../../core/fleet/supervision.ts'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { createCommandDriver, createProcessDriver } from '../../../providers/worker-process.ts'
 import { noMeters, realClock, realRandom } from '../../process/clock.ts'
 import { resolveDataDir } from '../../process/data-dir.ts'

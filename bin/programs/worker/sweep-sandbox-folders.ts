@@ -6,7 +6,7 @@
  */
 import { readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { messageOf } from '../../../protocol/message-of.ts'
 import { DataDirInUse } from '../../../store/errors.ts'
 import { acquireLock, type LockOptions } from '../../../store/lock.ts'

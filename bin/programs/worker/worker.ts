@@ -12,7 +12,7 @@ import type { Daemon, DaemonEnd, DaemonEndKind, DaemonStatus } from '../../../ac
 import type { Dialer } from '../../../core/daemon/ports.ts'
 import { normalizeWorkerName } from '../../../core/fleet/admission.ts'
 import type { TakeOver } from '../../../core/owner.ts'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { removeFileDurably, replaceFile } from '../../../store/files/atomic.ts'
 import { type OpenWorkerStore, openWorkerStore } from '../../../store/worker-store.ts'
 import { openIdentity, type StoredIdentity } from '../../../worker/identity.ts'

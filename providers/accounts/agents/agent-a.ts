@@ -4,7 +4,7 @@
  * Only the form of a login is verified. A plan inside it is an unverified claim and is used for display only.
  */
 import { join } from 'node:path'
-import type { FoundLogin } from '../../../core/provider-ports.ts'
+import type { FoundLogin } from '../../../core/ports/accounts.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { credentialFieldFor } from '../../../core/settings/agent-credentials.ts'
 import { asFields, fieldsIn, isCredential, textAt } from '../reply-fields.ts'

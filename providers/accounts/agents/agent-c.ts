@@ -5,7 +5,7 @@
  * the form of a login is checked.
  */
 import { join } from 'node:path'
-import type { FoundLogin } from '../../../core/provider-ports.ts'
+import type { FoundLogin } from '../../../core/ports/accounts.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { LOGIN_CHARS_MAX } from '../../../protocol/limits.ts'

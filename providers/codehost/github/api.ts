@@ -4,7 +4,7 @@
  * GET replies are cached by ETag, so an unchanged list costs almost nothing. Lists follow GitHub's page links: in
  * parallel when the page count is known, and never to another origin, because the token goes along.
  */
-import type { Urgency } from '../../../core/provider-ports.ts'
+import type { Urgency } from '../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

@@ -5,7 +5,8 @@
  * and read field by field. GitHub ignores a filter that it does not understand, so a pull request counts only when its
  * branches match.
  */
-import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports/code-host.ts'
 import { no, type RefusalKind, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

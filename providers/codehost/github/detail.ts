@@ -5,8 +5,8 @@
  * so the pull request is read again as long as a person may wait.
  */
 
-import type { Clock } from '../../../core/ports.ts'
-import type { PullDetailFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { PullDetailFacts, PullReference, Urgency } from '../../../core/ports/code-host.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import {
   CHECK_REPORT_CHARS_MAX,

@@ -3,7 +3,7 @@
  *
  * An unchanged list costs almost nothing, so lists are preferred to many single requests.
  */
-import type { PullFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
+import type { PullFacts, PullReference, Urgency } from '../../../core/ports/code-host.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
 import { parseJson } from '../../../protocol/parse.ts'

@@ -4,7 +4,7 @@
  * Each action first reads the pull request, so that a refusal names the actual state. GitHub's own refusals keep
  * GitHub's words. A merge names the head commit that was just read.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import type {
   PullBranches,
   PullDetailFacts,
@@ -13,7 +13,7 @@ import type {
   PullReference,
   PullRequestApi,
   Urgency,
-} from '../../../core/provider-ports.ts'
+} from '../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {

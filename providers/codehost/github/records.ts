@@ -4,7 +4,7 @@
  * Fields that GitHub may omit are optional: a deleted account, a deleted fork, the patch of a binary file. Items that
  * still make no valid record are left out of lists.
  */
-import type { PullFacts } from '../../../core/provider-ports.ts'
+import type { PullFacts } from '../../../core/ports/code-host.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { CodehostRepo, PullComment, PullCommit, PullFile, PullReview } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'

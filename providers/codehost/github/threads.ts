@@ -5,7 +5,7 @@
  * threads are read, and of a long thread its first and its newest comments. An id may come from anywhere, so the
  * thread's pull request is checked before any action.
  */
-import type { PullReference } from '../../../core/provider-ports.ts'
+import type { PullReference } from '../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,

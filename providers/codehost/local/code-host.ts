@@ -6,7 +6,8 @@
  */
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import type { KeptPull } from '../../../protocol/pulls.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

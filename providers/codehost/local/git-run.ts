@@ -11,7 +11,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
-import type { Cancel, Clock } from '../../../core/ports.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { Slots } from '../../../core/slots.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

@@ -9,7 +9,7 @@
 import { constants } from 'node:fs'
 import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { codeOf } from '../../../protocol/message-of.ts'
 import type { KeptPull } from '../../../protocol/pulls.ts'

@@ -8,8 +8,8 @@
  *
  * In a read-only repository nothing is recorded; everything else still works.
  */
-import type { Clock } from '../../../core/ports.ts'
-import type { PullDetailFacts, PullFacts } from '../../../core/provider-ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { PullDetailFacts, PullFacts } from '../../../core/ports/code-host.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { countChanges, diffTrees, type TreeDiff } from './git-files.ts'
 import { tryMerge } from './git-merge.ts'

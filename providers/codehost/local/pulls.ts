@@ -7,7 +7,7 @@
  */
 import { relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { Clock, Log } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import type {
   PullBranches,
   PullDetailFacts,
@@ -16,7 +16,8 @@ import type {
   PullReference,
   PullRequestApi,
   Urgency,
-} from '../../../core/provider-ports.ts'
+} from '../../../core/ports/code-host.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
 import type {

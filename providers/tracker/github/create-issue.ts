@@ -4,7 +4,7 @@
  * The label of the first eligible state makes the issue eligible; without one it is just open. GitHub makes labels that
  * the repository lacks, and leaves labels out when the token may not push.
  */
-import type { NewTicket } from '../../../core/ports.ts'
+import type { NewTicket } from '../../../core/ports/tracker.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName, normalizeName } from '../../../core/tickets/names.ts'
 import { chooseRepoFor, placeNewTicket } from '../../../core/tickets/new-ticket.ts'

@@ -4,7 +4,7 @@
  * GitHub knows open and closed only, so further states are labels. Labels that the configuration names as states become
  * the ticket's state; the others stay labels.
  */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import { steadyTitle } from '../../../core/safe-text.ts'
 import { normalizeName } from '../../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'

@@ -6,7 +6,8 @@
  * Closed issues appear among the changes. A deleted or transferred issue is missing from the next full read, and is
  * then read by itself before it counts as gone.
  */
-import type { Clock, TicketComment } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { TicketComment } from '../../../core/ports/tracker.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import type { TicketEdit } from '../../../protocol/run.ts'

@@ -1,5 +1,5 @@
 /** Converts the issues of all repositories into tickets, with their blockers. */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import { normalizeName } from '../../../core/tickets/names.ts'
 import { chooseRepo } from '../../../core/tickets/repo.ts'
 import type { RepoMapping, ServiceConfig } from '../../../protocol/config.ts'

@@ -7,16 +7,15 @@
  *
  * Pull requests are not linked, because GitHub itself shows in an issue which pull requests refer to it.
  */
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
 import type {
-  Cancel,
-  Clock,
   NewTicket,
   TicketComment,
   TrackedTicket,
   Tracker,
   TrackerListing,
   TrackerQuery,
-} from '../../../core/ports.ts'
+} from '../../../core/ports/tracker.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName, normalizeName } from '../../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'

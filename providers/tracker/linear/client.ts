@@ -4,7 +4,7 @@
  * The body tells the kind of failure, not the status: a missing ticket arrives with 200, a rate limit with 400. A reply
  * may hold data and errors; the data is used and the errors are reported.
  */
-import type { Urgency } from '../../../core/provider-ports.ts'
+import type { Urgency } from '../../../core/ports/code-host.ts'
 import { no, type RefusalKind, type Refused, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

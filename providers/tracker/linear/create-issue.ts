@@ -4,7 +4,7 @@
  * Linear wants ids, so names are looked up first. The team is that of the project, or the only team of the account.
  * A label that Linear lacks is refused, because making labels is for the people of the workspace.
  */
-import type { NewTicket } from '../../../core/ports.ts'
+import type { NewTicket } from '../../../core/ports/tracker.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import {

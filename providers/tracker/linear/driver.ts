@@ -1,5 +1,5 @@
 /** The driver of Linear. */
-import type { Tracker } from '../../../core/ports.ts'
+import type { Tracker } from '../../../core/ports/tracker.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from '../../accounts/linear-oauth.ts'

@@ -4,7 +4,7 @@
  * A listed issue is one that Linear's filter found eligible. An issue that leaves the filter stays cached, so that its
  * new state is seen.
  */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
 import type { IssueProblem, LinearIssue } from './issue.ts'
 import type { BlockedIssues, IssuesRead } from './reader.ts'

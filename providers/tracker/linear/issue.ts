@@ -4,7 +4,7 @@
  * Texts are cut to the limits of a ticket, so a long description does not cost the ticket. An unknown type of state
  * counts as open: waiting for a blocker in vain is better than ignoring it.
  */
-import type { TrackedTicket, TrackerQuery } from '../../../core/ports.ts'
+import type { TrackedTicket, TrackerQuery } from '../../../core/ports/tracker.ts'
 import { steadyTitle } from '../../../core/safe-text.ts'
 import {
   LABELS_MAX,

@@ -4,7 +4,8 @@
  * A target state belongs to the issue's team and is given by name or id. The states of a team are cached, and read
  * again before a state counts as missing.
  */
-import type { Clock, TicketComment } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { TicketComment } from '../../../core/ports/tracker.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'

@@ -6,7 +6,8 @@
  * are therefore queried each time, and everything is read again at intervals that grow with its cost. An interrupted
  * full read continues at its last page. The listing includes requested tickets and the blockers of all these.
  */
-import type { Clock, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { TrackerListing, TrackerQuery } from '../../../core/ports/tracker.ts'
 import { type Refused, type Result, yes } from '../../../core/result.ts'
 import { TokenBucket } from '../../../core/token-bucket.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'

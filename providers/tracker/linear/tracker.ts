@@ -5,10 +5,9 @@
  * tickets are eligible.
  */
 import { KeyedQueue } from '../../../core/keyed-queue.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import type {
-  Cancel,
-  Clock,
-  Log,
   NewTicket,
   PullLink,
   TicketComment,
@@ -16,7 +15,7 @@ import type {
   Tracker,
   TrackerListing,
   TrackerQuery,
-} from '../../../core/ports.ts'
+} from '../../../core/ports/tracker.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import type { TrackerProject } from '../../../protocol/tracker.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'

@@ -8,7 +8,8 @@
 import { type BigIntStats, type FSWatcher, statSync, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
-import type { Cancel, Clock, Log } from '../../../core/ports.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import { messageOf } from '../../../protocol/message-of.ts'
 
 const DEBOUNCE_MS = 50

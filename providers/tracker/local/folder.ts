@@ -14,7 +14,8 @@
  */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, TrackedTicket } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { keepKnownTicket } from '../../../core/tickets/compare-listings.ts'
 import { TICKET_FILES_MAX } from '../../../protocol/limits.ts'

@@ -5,7 +5,7 @@
  * name without `.md`, the title to the identifier, instants to those of the file. Unknown fields are refused, because
  * they are most likely typos; fields that begin with `x-` are ignored.
  */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import { steadyTitle } from '../../../core/safe-text.ts'
 import { TICKET_ID_BYTES_MAX } from '../../../protocol/limits.ts'
 import { createChecker } from '../../../protocol/parse.ts'

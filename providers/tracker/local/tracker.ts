@@ -6,15 +6,9 @@
  * file format.
  */
 import { join, resolve } from 'node:path'
-import type {
-  Cancel,
-  Clock,
-  Log,
-  NewTicket,
-  TrackedTicket,
-  Tracker,
-  TrackerListing,
-} from '../../../core/ports.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
+import type { Log } from '../../../core/ports/log.ts'
+import type { NewTicket, TrackedTicket, Tracker, TrackerListing } from '../../../core/ports/tracker.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import { placeNewTicket } from '../../../core/tickets/new-ticket.ts'

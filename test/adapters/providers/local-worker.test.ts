@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join, resolve } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/process/clock.ts'
-import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
+import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports/machines.ts'
 import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { openWorkerStore } from '../../../store/worker-store.ts'

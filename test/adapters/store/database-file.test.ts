@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/process/clock.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { DatabaseLost } from '../../../store/errors.ts'
 import { OpenFile } from '../../../store/files/atomic.ts'
 import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'

@@ -1,5 +1,5 @@
 /** Sample runs, snapshots and events for the store's tests. */
-import type { ActorSnapshot, KeyValueCollection, Write } from '../../../core/ports.ts'
+import type { ActorSnapshot, KeyValueCollection, Write } from '../../../core/ports/store.ts'
 import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'

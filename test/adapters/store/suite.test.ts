@@ -1,7 +1,8 @@
 /** Tests of the guarantees that the store on disk and the in-memory store share. */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../bin/process/clock.ts'
-import type { ActorSnapshot, ArtifactLookup, Clock, Store, Write } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { ActorSnapshot, ArtifactLookup, Store, Write } from '../../../core/ports/store.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { openStore } from '../../../store/store.ts'
 import { readEvents } from '../../support/event-batches.ts'

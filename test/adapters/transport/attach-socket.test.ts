@@ -1,6 +1,6 @@
 /** The attach socket: its frames in both directions, and its limits. */
 import { expect, test } from '@jest/globals'
-import type { ViewSender } from '../../../core/connection-ports.ts'
+import type { ViewSender } from '../../../core/ports/connections.ts'
 import {
   ATTACH_DATA_CHARS_MAX,
   ATTACH_FRAME_BYTES_MAX,

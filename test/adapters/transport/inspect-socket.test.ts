@@ -1,6 +1,6 @@
 /** The inspection socket: frames both ways, what it refuses, and its limits. */
 import { expect, test } from '@jest/globals'
-import type { InspectionReceiver } from '../../../core/connection-ports.ts'
+import type { InspectionReceiver } from '../../../core/ports/connections.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { InspectRequest } from '../../../protocol/inspection.ts'
 import { INSPECT_VIEWERS_MAX } from '../../../protocol/limits.ts'

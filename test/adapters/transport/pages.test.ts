@@ -9,7 +9,7 @@ import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from '
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { DASHBOARD_PAGE } from '../../../bin/pages/page-kinds.ts'
 import { realClock } from '../../../bin/process/clock.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { DASHBOARD_BACKLOG_BYTES_MAX } from '../../../protocol/limits.ts'
 import { openPageServer, PAGE_SESSION_BYTES_MAX } from '../../../transport/pages/page-server.ts'
 import {

@@ -3,7 +3,7 @@
  * while the host's clock is turned, and `reached` counts how many inputs of each kind got past the first line.
  */
 import type { HostApi } from '../../../actors/api/host-api.ts'
-import type { ViewReceiver } from '../../../core/connection-ports.ts'
+import type { ViewReceiver } from '../../../core/ports/connections.ts'
 import { yes } from '../../../core/result.ts'
 import type { Checker } from '../../../protocol/parse.ts'
 import type { HostServer } from '../../../transport/host-server.ts'

@@ -4,12 +4,8 @@ import { deviceFlowKind } from '../../../actors/accounts/device-flow.machine.ts'
 import { type AccountEffect, AccountManager } from '../../../actors/accounts/module.ts'
 import { oauthRedirectKind } from '../../../actors/accounts/oauth-redirect.machine.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
-import type {
-  Accounts,
-  Bucket,
-  CredentialChange,
-  RedirectAuthorization,
-} from '../../../core/provider-ports.ts'
+import type { Accounts, CredentialChange, RedirectAuthorization } from '../../../core/ports/accounts.ts'
+import type { Bucket } from '../../../core/ports/bucket.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { decideCredentials } from '../../../core/settings/change.ts'
 import { redactConfig } from '../../../core/settings/redact.ts'

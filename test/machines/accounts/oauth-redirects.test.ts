@@ -8,7 +8,7 @@ import {
   REDIRECT_FLOW_MS_MAX,
   REDIRECT_FLOWS_MAX,
 } from '../../../actors/accounts/oauth-redirects.ts'
-import type { TokenPair } from '../../../core/provider-ports.ts'
+import type { TokenPair } from '../../../core/ports/accounts.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
 import { type AccountsBench, createAccountsBench } from './accounts-fixture.ts'

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import { TrustedClock } from '../../../actors/clock/trusted-clock.ts'
 import { DamagedRecord } from '../../../core/damage.ts'
-import type { KeyList, KeyValues } from '../../../core/ports.ts'
+import type { KeyList, KeyValues } from '../../../core/ports/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { MemoryControlDatabase } from '../../support/memory-database.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
 import { LAST_PUBLISH_MS_MAX } from '../../../actors/daemon/executions.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { yes } from '../../../core/result.ts'
 import { daemonEndedError } from '../../../core/run/interruption.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'

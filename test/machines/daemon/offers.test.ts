@@ -1,6 +1,6 @@
 /** Frames that arrive while a dispatch is not answered yet. The simulation found each of these cases. */
 import { describe, expect, test } from '@jest/globals'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import type { HostFrame } from '../../../protocol/frames.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { expectRecorded } from '../../support/recorded-expectations.ts'

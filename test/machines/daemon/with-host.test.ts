@@ -8,7 +8,6 @@
 import { expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
-import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -20,7 +19,8 @@ import type {
   WorkerCredential,
   WorkerIdentity,
 } from '../../../core/daemon/ports.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { WorkerReceiver } from '../../../core/ports/connections.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { RunOutcome } from '../../../protocol/frames.ts'
 import {

@@ -5,7 +5,7 @@ import {
   PUSH_TURN_BYTES_MAX,
   PUSH_WAITING_BYTES_MAX,
 } from '../../../actors/dashboard/dashboard-broadcast.ts'
-import type { OutgoingPush } from '../../../core/connection-ports.ts'
+import type { OutgoingPush } from '../../../core/ports/connections.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'
 
 const TEXT_CHARS = 768

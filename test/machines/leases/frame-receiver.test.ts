@@ -15,7 +15,7 @@ import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.mach
 import { type EventAppend, RunEventLog } from '../../../actors/runs/run-event-log.ts'
 import { WorkerRegistry } from '../../../actors/workers/worker-registry.ts'
 import { type Damage, DamagedRecord } from '../../../core/damage.ts'
-import type { Artifacts, KeyValues, UsageArchive, Write } from '../../../core/ports.ts'
+import type { Artifacts, KeyValues, UsageArchive, Write } from '../../../core/ports/store.ts'
 import type { RunPatch } from '../../../protocol/frames.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import { ManualClock, settlePromises } from '../../support/manual-clock.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { DRAIN_MS_MAX } from '../../../actors/root/root.machine.ts'
 import { LOCAL_WORKER_STOP_MS_MAX } from '../../../actors/workers/local-worker-process.ts'
-import type { LocalWorkerExit } from '../../../core/ports.ts'
+import type { LocalWorkerExit } from '../../../core/ports/machines.ts'
 import { no, yes } from '../../../core/result.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 

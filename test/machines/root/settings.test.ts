@@ -3,7 +3,7 @@
  */
 import { describe, expect, test } from '@jest/globals'
 import { CONFIG_SETTLE_MS, CONFIG_SETTLE_TRIES_MAX } from '../../../actors/settings/module.ts'
-import type { ConfigFile } from '../../../core/ports.ts'
+import type { ConfigFile } from '../../../core/ports/store.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
 import { readPush } from '../../support/dashboard-pushes.ts'

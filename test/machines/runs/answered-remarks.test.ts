@@ -1,7 +1,7 @@
 /** A remark counts as answered when every attempt of a completed follow-up received it. */
 import { describe, expect, test } from '@jest/globals'
 import { AnsweredRemarks, type RemarkOffer } from '../../../actors/runs/follow-up-observer.ts'
-import type { KeyValues } from '../../../core/ports.ts'
+import type { KeyValues } from '../../../core/ports/store.ts'
 
 const URL = 'https://code.example/1'
 

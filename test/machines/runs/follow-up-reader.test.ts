@@ -7,7 +7,7 @@ import {
   FOLLOW_UP_WAIT_REASONS,
   FollowUpReader,
 } from '../../../actors/runs/follow-up-reader.ts'
-import type { PullReference } from '../../../core/provider-ports.ts'
+import type { PullReference } from '../../../core/ports/code-host.ts'
 import { SERVICE_FAILED, yes } from '../../../core/result.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'

@@ -6,7 +6,7 @@ import type { RunRecordsView } from '../../../actors/runs/module.ts'
 import { RunManager } from '../../../actors/runs/run-manager.ts'
 import type { WorkersView } from '../../../actors/workers/module.ts'
 import { createIds } from '../../../core/ids.ts'
-import type { ControlDatabase } from '../../../core/ports.ts'
+import type { ControlDatabase } from '../../../core/ports/store.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 

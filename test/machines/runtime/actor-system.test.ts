@@ -6,7 +6,7 @@ import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
-import type { ActorSnapshot } from '../../../core/ports.ts'
+import type { ActorSnapshot } from '../../../core/ports/store.ts'
 import {
   TALLY,
   type TallyEffect,

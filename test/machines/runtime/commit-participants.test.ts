@@ -7,7 +7,7 @@ import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type StateChange, type SystemModules } from '../../../actors/runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import { BUG_MESSAGES } from '../../../actors/runtime/commit-loop.ts'
-import type { StoreState, Write } from '../../../core/ports.ts'
+import type { StoreState, Write } from '../../../core/ports/store.ts'
 import {
   TALLY,
   type TallyContext,

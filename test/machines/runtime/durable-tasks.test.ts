@@ -1,7 +1,7 @@
 /** Tests that DurableTasks loses no task, even when commits, attempts and restarts overlap. */
 import { expect, test } from '@jest/globals'
 import { DurableTasks } from '../../../actors/runtime/durable-tasks.ts'
-import type { KeyValues } from '../../../core/ports.ts'
+import type { KeyValues } from '../../../core/ports/store.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { createRecordingLog } from '../../support/recording-log.ts'

@@ -1,7 +1,7 @@
 /** A session's cost is added to its run, also when the next session starts while the archive is being read. */
 import { expect, test } from '@jest/globals'
 import { SessionCosts } from '../../../actors/terminals/session-costs.ts'
-import type { UsageKey } from '../../../core/ports.ts'
+import type { UsageKey } from '../../../core/ports/store.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { aRun } from '../../rules/run/runs.ts'

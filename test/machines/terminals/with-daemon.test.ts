@@ -6,7 +6,6 @@ import { describe, expect, test } from '@jest/globals'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-context.ts'
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../actors/terminals/terminal-view.ts'
-import type { WorkerReceiver } from '../../../core/connection-ports.ts'
 import type {
   ConnectionListener,
   DialledConnection,
@@ -20,6 +19,7 @@ import type {
   Screen,
   TerminalSessionListener,
 } from '../../../core/daemon/terminal.ts'
+import type { WorkerReceiver } from '../../../core/ports/connections.ts'
 import { yes } from '../../../core/result.ts'
 import { ATTACH_INPUT_BYTES_AT_ONCE } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'

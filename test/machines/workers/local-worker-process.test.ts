@@ -5,7 +5,7 @@ import type {
   LocalWorkerLauncher,
   LocalWorkerOptions,
   LocalWorkerProcess,
-} from '../../../core/ports.ts'
+} from '../../../core/ports/machines.ts'
 import { no, yes } from '../../../core/result.ts'
 import { createInMemoryHost } from '../../support/host-in-memory.ts'
 

@@ -5,7 +5,7 @@ import {
   RESCUE_MS_MIN,
   watchRescue,
 } from '../../../bin/process/store-exit-code.ts'
-import type { StoreState } from '../../../core/ports.ts'
+import type { StoreState } from '../../../core/ports/store.ts'
 
 const lost = (ended: Promise<string>, bytes = 0): StoreState => ({
   is: 'broken',

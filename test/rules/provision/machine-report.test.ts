@@ -1,7 +1,7 @@
 /** The report of a target machine, and the cures that a person is given. */
 import { describe, expect, test } from '@jest/globals'
+import type { HostNode } from '../../../core/ports/machines.ts'
 import { judgeMachine } from '../../../core/provision/machine-report.ts'
-import type { HostNode } from '../../../core/remote-ports.ts'
 
 const GOOD: Readonly<Record<string, string>> = {
   system: 'Linux',

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createdAtOf, createIds } from '../../../core/ids.ts'
-import type { PullBranches, PullDetailFacts } from '../../../core/provider-ports.ts'
+import type { PullBranches, PullDetailFacts } from '../../../core/ports/code-host.ts'
 import {
   chooseRepoOfPull,
   followUpMarker,

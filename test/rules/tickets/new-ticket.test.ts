@@ -1,7 +1,7 @@
 /** The place of a new ticket: in the first eligible state, or where it is not eligible. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { NewTicket } from '../../../core/ports.ts'
+import type { NewTicket } from '../../../core/ports/tracker.ts'
 import { isEligible } from '../../../core/tickets/eligibility.ts'
 import { chooseRepoFor, placeNewTicket } from '../../../core/tickets/new-ticket.ts'
 import { aTicket } from '../run/runs.ts'

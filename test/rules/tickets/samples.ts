@@ -1,5 +1,5 @@
 /** Returns a sample ticket with the given differences. */
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 
 export function sampleTicket(odd: Partial<Ticket> = {}): Ticket {

@@ -1,7 +1,7 @@
 /** The tickets of a listing: what a later listing has changed, and that it costs what has changed. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { TrackedTicket } from '../../../core/ports.ts'
+import type { TrackedTicket } from '../../../core/ports/tracker.ts'
 import {
   openBlockers,
   type TicketsById,

@@ -6,7 +6,7 @@
  */
 import type { DaemonEnd } from '../../../actors/daemon/daemon-context.ts'
 import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts'
-import type { ActorSnapshot } from '../../../core/ports.ts'
+import type { ActorSnapshot } from '../../../core/ports/store.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { DamagedRow, LostRows } from '../disk-damage.ts'

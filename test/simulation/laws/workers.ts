@@ -1,7 +1,7 @@
 /**
  * Laws about workers: which workers receive runs, whose frames count, and how a worker is enrolled and revoked.
  */
-import type { ActorSnapshot } from '../../../core/ports.ts'
+import type { ActorSnapshot } from '../../../core/ports/store.ts'
 import { FOREIGN_INSTALLATION } from '../foreign-host.ts'
 import type { SimConnection } from '../sim-connection.ts'
 import { fieldsOf, type Law } from './law.ts'

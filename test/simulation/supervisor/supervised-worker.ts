@@ -2,7 +2,7 @@
  * SupervisedWorker models the worker's process: it connects, takes dispatches, holds terminals, finishes its work after
  * SIGTERM, and reports what a stop destroyed.
  */
-import type { Cancel } from '../../../core/ports.ts'
+import type { Cancel } from '../../../core/ports/clock.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import type { Random } from '../../support/random.ts'
 import type { SupervisedHost, WorkInFlight } from './supervised-host.ts'

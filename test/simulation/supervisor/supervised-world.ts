@@ -10,7 +10,7 @@ import {
   type WorkerSupervisor,
 } from '../../../actors/worker-supervisor/create-worker-supervisor.ts'
 import type { DriverResult, WorkerDriver } from '../../../core/fleet/supervision.ts'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
 import { createRecordingLog, noMeters } from '../../support/recording-log.ts'

@@ -4,7 +4,7 @@
  * A quota is kept when no hour (or minute) exceeds it, wherever the hour begins. So `peak` searches all spans, not only
  * the windows that a service counts.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import type { Http, HttpReply, HttpRequest } from '../../../providers/http/http-types.ts'
 
 export const MINUTE_MS = 60_000

@@ -5,7 +5,7 @@
  * the follow-up's seal in its header, and a later attempt that finds the seal pushes nothing. The code host's state
  * decides where the work begins, also again when somebody pushed meanwhile. `follow-up-push.ts` pushes the result.
  */
-import type { CodeHost } from '../../../core/ports.ts'
+import type { CodeHost } from '../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import type { Job } from '../../../protocol/frames.ts'
 import { judgeFailure, type SourceAttempt, withCheckoutSource } from '../checkout/checkout-source.ts'

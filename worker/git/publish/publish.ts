@@ -5,7 +5,7 @@
  * attempt. Before each step `mayContinue` checks the lease. Each step may be repeated after a crash: it finds an
  * existing push or pull request and adopts it.
  */
-import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports.ts'
+import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/ports/code-host.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import type { Job } from '../../../protocol/frames.ts'
 import { keysInText, type MarkedKey, placesOf, refuseKeys } from '../../secrets/key-forms.ts'

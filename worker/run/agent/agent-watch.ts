@@ -6,7 +6,8 @@
  */
 import type { AgentOutcome, ExecutionReporter } from '../../../core/daemon/ports.ts'
 import { createLineReader } from '../../../core/line-reader.ts'
-import type { Cancel, Clock, Log } from '../../../core/ports.ts'
+import type { Cancel, Clock } from '../../../core/ports/clock.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import type { JobLimits } from '../../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'

@@ -1,7 +1,7 @@
 /** Measures the disk of this worker: what is free on it, what a folder takes, and when a sandbox outgrows its quota. */
 import { constants } from 'node:fs'
 import { chmod, lstat, open, opendir, statfs } from 'node:fs/promises'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { thisMachine } from '../../sandbox/local-machine.ts'
 
 export interface DiskSpace {

@@ -8,7 +8,7 @@
 import { readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RetentionClock } from '../../../core/daemon/ports.ts'
-import type { Log } from '../../../core/ports.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import type { ExpiredSandbox } from '../../../protocol/frames.ts'
 import type { TranscriptFiles } from '../../agents/agent.ts'
 import type { RunFolders } from '../../git/git-ports.ts'

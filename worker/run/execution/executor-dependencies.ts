@@ -1,6 +1,8 @@
 /** The executor's dependencies: every part of the outside world that a run on this machine uses. */
 import type { RetentionClock } from '../../../core/daemon/ports.ts'
-import type { Clock, CodeHost, Log } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { CodeHost } from '../../../core/ports/code-host.ts'
+import type { Log } from '../../../core/ports/log.ts'
 import type { Result } from '../../../core/result.ts'
 import type { AgentProvider } from '../../../protocol/agents/registry.ts'
 import type { SandboxProvider } from '../../../protocol/config.ts'

@@ -3,7 +3,7 @@
  * what is published. `execution.ts` and `finish-execution.ts` do everything that both have in common. `FinalizingTime`
  * bounds the steps after the agent.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { no, type Refused, type Result } from '../../../core/result.ts'
 import type { ReachableHosts } from '../../registries/registry-hosts.ts'
 import type { NumberedFolders } from '../disk/sandboxes.ts'

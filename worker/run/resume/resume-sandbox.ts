@@ -14,7 +14,7 @@ import type {
   TerminalSessionListener,
   TerminalSize,
 } from '../../../core/daemon/terminal.ts'
-import type { Cancel } from '../../../core/ports.ts'
+import type { Cancel } from '../../../core/ports/clock.ts'
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import type { UsageSnapshot } from '../../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../../agents/agent.ts'

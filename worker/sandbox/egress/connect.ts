@@ -7,7 +7,7 @@
 import { NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
 import { connect, isIPv4, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isPublicAndRemote } from '../../../providers/http/public-addresses.ts'
 import type { ConnectTarget } from './policy.ts'

@@ -2,7 +2,7 @@
  * Logs one line per connection into the run's log, with a rate limit: a sandbox that connects in a loop gets its first
  * lines logged and the rest counted.
  */
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { TokenBucket } from '../../../core/token-bucket.ts'
 import { shortenEnd } from '../../../protocol/shorten.ts'
 

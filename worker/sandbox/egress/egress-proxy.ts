@@ -7,7 +7,7 @@
  * be hostile, so waits, request sizes and the number of connections are limited.
  */
 import type { Socket } from 'node:net'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { type RefusalKind, type Result, yes } from '../../../core/result.ts'
 import { MODEL_API_IDLE_MS_MAX } from '../../../protocol/limits.ts'
 import {

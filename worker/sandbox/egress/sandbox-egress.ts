@@ -6,7 +6,7 @@
  * and exit code are its own, and the bridge is a child of the sandbox's init.
  */
 import { join } from 'node:path'
-import type { Clock } from '../../../core/ports.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { EGRESS_SOCKET } from '../inside-paths.ts'
 import { type EgressProxy, type EgressProxyOptions, openEgressProxy } from './egress-proxy.ts'
 import type { SocketOwner } from './listen.ts'

@@ -1,7 +1,7 @@
 /** The accounts port over real HTTP, with the test's own environment. */
 import { afterEach, expect } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/process/clock.ts'
-import type { Accounts } from '../../../../core/provider-ports.ts'
+import type { Accounts } from '../../../../core/ports/accounts.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { type AccountsPorts, createAccounts } from '../../../../providers/accounts/accounts.ts'
 import { HttpClientPool } from '../../../../providers/http/client-pool.ts'

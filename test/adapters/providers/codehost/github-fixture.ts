@@ -3,7 +3,7 @@
  * because GitHub wants a second between two writes.
  */
 import { realClock, realRandom } from '../../../../bin/process/clock.ts'
-import type { Clock } from '../../../../core/ports.ts'
+import type { Clock } from '../../../../core/ports/clock.ts'
 import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, type GithubOptions, startGithub } from '../../../support/github/github.ts'

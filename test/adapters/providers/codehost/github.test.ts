@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock, realRandom } from '../../../../bin/process/clock.ts'
-import type { CodeHost } from '../../../../core/ports.ts'
+import type { CodeHost } from '../../../../core/ports/code-host.ts'
 import { createCodeHost } from '../../../../providers/codehost/registry.ts'
 import { createHttp, retryAfterMs } from '../../../../providers/http/http.ts'
 

@@ -1,7 +1,7 @@
 /** Local code host for tests: a folder with a real repository, a person's git configuration and pull request files. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NewPullRequest } from '../../../../core/ports.ts'
+import type { NewPullRequest } from '../../../../core/ports/code-host.ts'
 import type { KeptPull } from '../../../../protocol/pulls.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'
 import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import type { PullReference } from '../../../../core/provider-ports.ts'
+import type { PullReference } from '../../../../core/ports/code-host.ts'
 import { createLocalPullHost } from '../../../../providers/codehost/local/pulls.ts'
 import { tempFolder } from '../../../support/temp-folder.ts'
 import { type LocalBench, localBench, ME, REMOTE } from './local-fixture.ts'

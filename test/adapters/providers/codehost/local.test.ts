@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
-import type { NewPullRequest } from '../../../../core/ports.ts'
+import type { NewPullRequest } from '../../../../core/ports/code-host.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local/code-host.ts'

@@ -2,8 +2,8 @@
  * Scripted GitHub API: a function answers each request in the next turn of the event loop, so tests see which requests
  * ran concurrently.
  */
-import type { Clock } from '../../../../core/ports.ts'
-import type { PullRequestApi } from '../../../../core/provider-ports.ts'
+import type { Clock } from '../../../../core/ports/clock.ts'
+import type { PullRequestApi } from '../../../../core/ports/code-host.ts'
 import { type Refused, type Result, yes } from '../../../../core/result.ts'
 import { createGithubApi } from '../../../../providers/codehost/github/api.ts'
 import { createGithubPullHost } from '../../../../providers/codehost/github/pulls.ts'

@@ -13,7 +13,7 @@ import type {
   PullFacts,
   PullReference,
   PullRequestApi,
-} from '../../../../core/provider-ports.ts'
+} from '../../../../core/ports/code-host.ts'
 import type { Result } from '../../../../core/result.ts'
 import { createChecker } from '../../../../protocol/parse.ts'
 import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'

@@ -1,5 +1,5 @@
 /** A client pool on a manual clock, with a service that replies when and what the test says. */
-import type { Urgency } from '../../../../core/provider-ports.ts'
+import type { Urgency } from '../../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import { HttpClientPool } from '../../../../providers/http/client-pool.ts'
 import type {

@@ -1,7 +1,7 @@
 /** Services that limit by the minute and report it only by rejecting requests. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Urgency } from '../../../../core/provider-ports.ts'
+import type { Urgency } from '../../../../core/ports/code-host.ts'
 import { createClientBench, paths, sendTracked, serviceRequest } from './client-fixture.ts'
 
 /** Ten points: five for background requests, eight for people; a write costs two. */

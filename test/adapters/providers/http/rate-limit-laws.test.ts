@@ -6,7 +6,7 @@
  */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { Urgency } from '../../../../core/provider-ports.ts'
+import type { Urgency } from '../../../../core/ports/code-host.ts'
 import { createClientBench, type SentTestRequest, serviceRequest, TEST_RULES } from './client-fixture.ts'
 
 const RUNS = 300

@@ -1,6 +1,6 @@
 /** Issues that the host creates on the fake GitHub: their place, their repository, and what GitHub refuses. */
 import { afterEach, expect, test } from '@jest/globals'
-import type { NewTicket, TrackedTicket } from '../../../../core/ports.ts'
+import type { NewTicket, TrackedTicket } from '../../../../core/ports/tracker.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'

@@ -1,6 +1,6 @@
 /** Issues that the host creates at the fake Linear: their ids, their place, and what is refused. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import type { NewTicket, TrackedTicket } from '../../../../core/ports.ts'
+import type { NewTicket, TrackedTicket } from '../../../../core/ports/tracker.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { type LinearBench, linearBench, TODO } from './linear-fixture.ts'

@@ -1,6 +1,6 @@
 /** Fake Linear, our driver for it, and one manual clock for both. */
 import { realClock, realRandom } from '../../../../bin/process/clock.ts'
-import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports.ts'
+import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports/tracker.ts'
 import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../../protocol/config.ts'

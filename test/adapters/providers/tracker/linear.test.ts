@@ -1,7 +1,7 @@
 /** Linear as a tracker, against the fake Linear. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import type { TrackedTicket } from '../../../../core/ports.ts'
+import type { TrackedTicket } from '../../../../core/ports/tracker.ts'
 import { openBlockers } from '../../../../core/tickets/blockers.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'

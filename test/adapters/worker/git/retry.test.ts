@@ -1,6 +1,6 @@
 /** Retries of temporary failures: how long, with which pauses, and what the run's log says. */
 import { describe, expect, test } from '@jest/globals'
-import type { CodeHost } from '../../../../core/ports.ts'
+import type { CodeHost } from '../../../../core/ports/code-host.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { hasFollowUpComment, postCommentOnce } from '../../../../worker/git/follow-up/follow-up.ts'

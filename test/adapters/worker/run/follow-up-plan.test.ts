@@ -15,7 +15,7 @@ import type {
   Progress,
   StopRequest,
 } from '../../../../core/daemon/ports.ts'
-import type { CodeHost } from '../../../../core/ports.ts'
+import type { CodeHost } from '../../../../core/ports/code-host.ts'
 import { no, type Refusal, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
 import { publishJob } from '../../../../core/run/job.ts'

@@ -1,9 +1,9 @@
 /**
- * Connection ports are the two ends of a socket: what the host asks of the socket, and what the socket reports to the
- * host. Listeners implement the first and call the second. A push to many sockets is turned into JSON once.
+ * The ports of connections are the two ends of a socket: what the host asks of the socket, and what the socket reports
+ * to the host. Listeners implement the first and call the second. A push to many sockets is turned into JSON once.
  */
-import type { AttachOutput, DashboardPush } from '../protocol/dashboard.ts'
-import type { InspectFrame, InspectRequest } from '../protocol/inspection.ts'
+import type { AttachOutput, DashboardPush } from '../../protocol/dashboard.ts'
+import type { InspectFrame, InspectRequest } from '../../protocol/inspection.ts'
 
 /** The socket of one terminal view. After it is closed every call does nothing. */
 export interface ViewSender {

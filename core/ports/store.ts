@@ -1,51 +1,13 @@
 /**
- * The interfaces through which actors reach the outside world, as types only.
+ * The ports of everything that is on disk: the control database, event logs, artifacts, usage, the configuration.
  *
- * `store/`, `providers/` and `bin/` implement these ports; `actors/` and `transport/` receive the implementations. No
- * code below `bin/` reads a clock, draws random numbers or opens a file by itself, so a whole host can run inside one
- * test.
+ * `store/` implements them, and no other code opens a file of the data directory. Reads return durable data only.
  */
-import type { AuditAction } from '../protocol/audit.ts'
-import type { RepoMapping, ServiceConfig } from '../protocol/config.ts'
-import type { Run, RunStatus, Ticket } from '../protocol/run.ts'
-import type { TrackerProject } from '../protocol/tracker.ts'
-import type { KnownDamage } from './damage.ts'
-import type { Result } from './result.ts'
-import type { CredentialRecords } from './settings/credential-origins.ts'
-
-// ---- time and randomness ---------------------------------------------------------------------------------------
-
-export type Cancel = () => void
-
-export interface Clock {
-  /**
-   * Wall time in milliseconds since 1970. The value may jump, so use it only for instants that people or records see.
-   */
-  now(): number
-  /** Milliseconds that never go back, for measuring silence and durations. */
-  monotonic(): number
-  /** Calls `run` once after `ms` milliseconds, unless the returned function is called first. */
-  after(ms: number, run: () => void): Cancel
-  /** Calls `run` after all other work of the current turn of the event loop. */
-  endOfTick(run: () => void): void
-}
-
-export interface RandomSource {
-  bytes(count: number): Uint8Array
-  /** A random number x with 0 ≤ x < 1. */
-  fraction(): number
-}
-
-// ---- log -------------------------------------------------------------------------------------------------------
-
-export interface Log {
-  debug(fields: object, message: string): void
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
-// ---- storage ---------------------------------------------------------------------------------------------------
+import type { AuditAction } from '../../protocol/audit.ts'
+import type { Run, RunStatus } from '../../protocol/run.ts'
+import type { KnownDamage } from '../damage.ts'
+import type { CredentialRecords } from '../settings/credential-origins.ts'
+import type { Cancel } from './clock.ts'
 
 /**
  * The stored state of one actor: the version of its layout, the code of its state, its plain fields and its
@@ -219,12 +181,6 @@ export interface ControlDatabase {
   backup(folder: string): Promise<void>
 }
 
-/**
- * The events of each run, one JSON object per line.
- *
- * Events become durable with the commit that holds them (`table: 'events'`). A log that is no longer small moves to the
- * run's own file in the background. Readers see one log, in order and without holes.
- */
 export interface EventQuery {
   readonly after?: number
   /** Only events with a lower index. */
@@ -235,6 +191,12 @@ export interface EventQuery {
 /** Events as JSON, in batches of limited size. */
 export type EventBatches = AsyncIterable<readonly string[]>
 
+/**
+ * The events of each run, one JSON object per line.
+ *
+ * Events become durable with the commit that holds them (`table: 'events'`). A log that is no longer small moves to the
+ * run's own file in the background. Readers see one log, in order and without holes.
+ */
 export interface EventLogs {
   /** Says that the id of a run was made a moment ago: nothing is stored about it, and nobody need look. */
   begin(runId: string): void
@@ -356,210 +318,3 @@ export interface Store {
   /** Finishes pending work and releases all resources in order. */
   close(): Promise<void>
 }
-
-// ---- tracker and code host --------------------------------------------------------------------------------------
-
-/** A ticket as its tracker reports it. */
-export interface TrackedTicket {
-  readonly ticket: Ticket
-  /** The ticket is done or abandoned, so it no longer blocks other tickets. */
-  readonly closed: boolean
-  /**
-   * Further names that an eligibility rule may use for the assignee or the project, such as an e-mail address or an
-   * id.
-   */
-  readonly aliases?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
-}
-
-export interface TrackerListing {
-  /** Each ticket once. A tracker that keeps unchanged objects, and their order, saves its callers work. */
-  readonly tickets: readonly TrackedTicket[]
-  /** A sentence for each ticket that could not be read. The tickets in the list are valid all the same. */
-  readonly problems: readonly string[]
-}
-
-/** The tickets that a poll must return. */
-export interface TrackerQuery {
-  readonly rules: ServiceConfig['tracker']['eligible']
-  /** Ids of tickets with an active run. The tracker returns these whatever their state is. */
-  readonly tickets: readonly string[]
-}
-
-/** A ticket that a person has the host create. Names are those of the configuration. */
-export interface NewTicket {
-  readonly title: string
-  readonly description: string
-  readonly priority: Ticket['priority']
-  readonly labels: readonly string[]
-  /** The repository that the person named. */
-  readonly repo?: { readonly key: string; readonly mapping: RepoMapping }
-  /** All mappings, among which labels and project of the ticket choose. */
-  readonly repos: ServiceConfig['repos']
-  readonly rules: TrackerQuery['rules']
-  /** Whether the rules are to hold for the ticket or not. */
-  readonly isEligible: boolean
-}
-
-/** The text holds the key, by which the tracker finds out whether the comment is there. */
-export interface TicketComment {
-  readonly key: string
-  readonly text: string
-}
-
-export interface PullLink {
-  readonly url: string
-  readonly title: string
-}
-
-/** The tracker of the current configuration. */
-export interface Tracker {
-  /**
-   * Returns every ticket that is or could become eligible, and the tickets that the query names. Refuses with
-   * `unauthorized` when the tracker rejects the credential; every other refusal is temporary.
-   */
-  listTickets(query: TrackerQuery): Promise<Result<TrackerListing>>
-  /**
-   * Calls `onChange` (debounced) whenever tickets may have changed. Some trackers cannot report changes and never
-   * call it.
-   */
-  watch(onChange: () => void): Cancel
-  /**
-   * Moves a ticket to a state. When `from` is given and a person moved the ticket to a state outside it, the ticket
-   * stays and the refusal is permanent. Without `from`, a closed ticket stays closed.
-   */
-  moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>>
-  /**
-   * Creates a ticket in one step, so that it is complete from the moment in which a poll can see it. Absent when the
-   * tracker cannot create tickets. A refusal of the kind `invalid` is about the request; the ticket does not exist.
-   */
-  createTicket?(ticket: NewTicket): Promise<Result<TrackedTicket>>
-  /** Adds a link to the ticket; a repeated call changes nothing. Absent when the tracker has no links. */
-  linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
-  /** Comments on the ticket; a repeated call changes nothing. Absent when the tracker has no comments. */
-  comment?(ticketId: string, comment: TicketComment): Promise<Result<void>>
-  /** Lists the projects that a person can choose from in the eligibility rules. */
-  projects(): Promise<Result<readonly TrackerProject[]>>
-}
-
-/** The facts about a pull request that a run needs. */
-export interface OpenPullRequest {
-  readonly number: number
-  readonly url: string
-  readonly state: 'open' | 'draft'
-}
-
-export interface NewPullRequest {
-  /** The repository as owner/name. */
-  readonly remote: string
-  readonly head: string
-  readonly base: string
-  readonly title: string
-  /** The text ends with a marker inside an HTML comment, which people do not see. */
-  readonly body: string
-  readonly draft: boolean
-}
-
-/** The code host where a run's work is published. The driver holds its own credential, and no result contains it. */
-export interface CodeHost {
-  /** Returns the address, without a credential, that git clones from, fetches from and pushes to. */
-  gitAddress(remote: string): string
-  /** Returns the open pull request of this head branch, no matter who opened it. */
-  findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>>
-  /** Opens a pull request. */
-  openPull(request: NewPullRequest): Promise<Result<OpenPullRequest>>
-  /** Tells whether a comment in the pull request's conversation contains this text. */
-  hasComment(remote: string, number: number, text: string): Promise<Result<boolean>>
-  /** Adds a comment to the pull request's conversation. */
-  comment(remote: string, number: number, body: string): Promise<Result<void>>
-  /**
-   * Keeps the first comment that ends with this text, deletes later ones of the same author, and returns how many
-   * were deleted.
-   */
-  dropRepeats(remote: string, number: number, text: string): Promise<Result<number>>
-}
-
-// ---- the worker on this machine ----------------------------------------------------------------------------------
-
-/** The part of the local worker that the configuration decides. Another value takes a new process. */
-export interface LocalWorkerSettings {
-  readonly concurrency: number
-  /** The folder of the local code host, which the worker's git may use. */
-  readonly codeHostFolder: string | null
-  /** `host:port` of the configured code host, which may be at a private address. */
-  readonly codeHostOrigin: string | null
-}
-
-export interface LocalWorkerOptions extends LocalWorkerSettings {
-  /** The host no longer accepts the worker's credential, so the worker must register with a new pairing token. */
-  readonly enrollAgain: boolean
-  /** Creates a pairing token. Called only when the worker has no valid credential. */
-  readonly createPairingToken: () => string
-}
-
-export interface LocalWorkerExit {
-  /** The exit code; absent when a signal ended the process. */
-  readonly code?: number
-  readonly signal?: string
-}
-
-/** The process of the local worker. The process also ends at once when the host's process ends. */
-export interface LocalWorkerProcess {
-  /** The worker whose credential the process began with; absent for one that registers with a token. */
-  readonly workerId?: string
-  /** Makes the worker accept no more runs and end when its current runs are done. */
-  drain(): void
-  /**
-   * Ends the worker and its runs now. Finished work stays on the worker's disk and is reported after the next start.
-   */
-  stop(): void
-  /** Kills the process at once. */
-  kill(): void
-  /** Resolves when the process has ended. Never rejects. */
-  readonly ended: Promise<LocalWorkerExit>
-}
-
-/** Starts worker daemons on this machine, each in its own process, one at a time. */
-export interface LocalWorkerLauncher {
-  start(options: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
-}
-
-// ---- metrics ---------------------------------------------------------------------------------------------------
-
-/** The sink for metrics, which `/metrics` prints. Names become `switchyard_…`; labels are few and bounded. */
-export interface Meters {
-  /** Increases a counter. */
-  count(name: MeterName, labels?: Readonly<Record<string, string>>, by?: number): void
-  /** Sets a gauge. */
-  gauge(name: MeterName, value: number, labels?: Readonly<Record<string, string>>): void
-  /** Adds a duration to a histogram. */
-  observe(name: MeterName, seconds: number): void
-}
-
-export type MeterName =
-  | 'store_commit_seconds'
-  | 'store_commit_writes_total'
-  | 'store_state'
-  | 'actors'
-  | 'actor_crashes_total'
-  | 'actor_transitions_total'
-  | 'sockets'
-  | 'sockets_cut_off_total'
-  | 'http_requests_total'
-  | 'settings_changes_total'
-  | 'runs_ended_total'
-  | 'run_costs_usd_total'
-  | 'run_costs_day_usd'
-  | 'queue_depth'
-  | 'queue_wait_seconds'
-  | 'dispatches_total'
-  | 'leases_ended_total'
-  | 'leases'
-  | 'frames_total'
-  | 'frames_lost_total'
-  | 'watermark_lag_frames'
-  | 'invariant_violations_total'
-  | 'workers_connected'
-  | 'worker_registrations_total'
-  | 'worker_proofs_total'
-  | 'provisions_total'
-  | 'workers_unregistered'

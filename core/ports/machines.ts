@@ -1,8 +1,55 @@
 /**
- * The interfaces through which the host sets up other machines, as types only: a shell on a machine that SSH reaches,
- * and the files that are copied there.
+ * The ports of the machines where workers run: the process of a worker on this machine, and the shell on a machine that
+ * SSH reaches, with the files that are copied there.
  */
-import type { Result } from './result.ts'
+import type { Result } from '../result.ts'
+
+// ---- the worker on this machine --------------------------------------------------------------------------------------
+
+/** The part of the local worker that the configuration decides. Another value takes a new process. */
+export interface LocalWorkerSettings {
+  readonly concurrency: number
+  /** The folder of the local code host, which the worker's git may use. */
+  readonly codeHostFolder: string | null
+  /** `host:port` of the configured code host, which may be at a private address. */
+  readonly codeHostOrigin: string | null
+}
+
+export interface LocalWorkerOptions extends LocalWorkerSettings {
+  /** The host no longer accepts the worker's credential, so the worker must register with a new pairing token. */
+  readonly enrollAgain: boolean
+  /** Creates a pairing token. Called only when the worker has no valid credential. */
+  readonly createPairingToken: () => string
+}
+
+export interface LocalWorkerExit {
+  /** The exit code; absent when a signal ended the process. */
+  readonly code?: number
+  readonly signal?: string
+}
+
+/** The process of the local worker. The process also ends at once when the host's process ends. */
+export interface LocalWorkerProcess {
+  /** The worker whose credential the process began with; absent for one that registers with a token. */
+  readonly workerId?: string
+  /** Makes the worker accept no more runs and end when its current runs are done. */
+  drain(): void
+  /**
+   * Ends the worker and its runs now. Finished work stays on the worker's disk and is reported after the next start.
+   */
+  stop(): void
+  /** Kills the process at once. */
+  kill(): void
+  /** Resolves when the process has ended. Never rejects. */
+  readonly ended: Promise<LocalWorkerExit>
+}
+
+/** Starts worker daemons on this machine, each in its own process, one at a time. */
+export interface LocalWorkerLauncher {
+  start(options: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
+}
+
+// ---- other machines --------------------------------------------------------------------------------------------------
 
 /** A file or a stream that is sent to a remote command after its values. */
 export interface Payload {
