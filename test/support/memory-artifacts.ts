@@ -29,7 +29,7 @@ export class MemoryArtifacts implements Artifacts {
   ): Promise<MemoryWriteResult> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { refused: fault }
-    if (!Number.isSafeInteger(part) || part < 0) return { refused: 'parts are numbered 0, 1, 2 …' }
+    if (!Number.isSafeInteger(part) || part < 0) return { refused: 'no number of a part' }
     if (data.length > ARTIFACT_PART_BYTES_MAX)
       return { refused: `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes` }
     if (this.#closed) throw new StoreClosed('the store is closed')

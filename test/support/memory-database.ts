@@ -103,8 +103,7 @@ export class MemoryControlDatabase implements ControlDatabase {
   async close(): Promise<void> {
     if (this.#state.is === 'ready') this.#applyWaiting()
     this.#closed = true
-    for (const commit of this.#waiting.splice(0))
-      commit.reject(new StoreClosed('the store closed while its disk was full'))
+    for (const commit of this.#waiting.splice(0)) commit.reject(new StoreClosed('closed with a full disk'))
   }
 
   #schedule(): void {
