@@ -5,7 +5,6 @@ import {
   configDefaults,
   configProblems,
   MASK,
-  RESTART_PATHS,
   SECRET_PATHS,
   ServiceConfig,
   StoredConfig,
@@ -108,7 +107,7 @@ describe('a configuration with every key', () => {
 })
 
 describe('special keys', () => {
-  test('eleven credentials, one more secret, four that need a restart', () => {
+  test('eleven credentials are known by their paths', () => {
     expect([...CREDENTIAL_PATHS].sort()).toEqual([
       '/agent/agentAApiKey',
       '/agent/agentAOauthToken',
@@ -121,14 +120,6 @@ describe('special keys', () => {
       '/tracker/apiKey',
       '/tracker/refreshToken',
       '/tracker/tokenExpiresAt',
-    ])
-    expect(SECRET_PATHS).toEqual([...CREDENTIAL_PATHS, '/connect/trackerClientSecret'])
-    expect(RESTART_PATHS).toEqual([
-      '/server/port',
-      '/server/host',
-      '/fleet/host',
-      '/fleet/port',
-      '/fleet/tls',
     ])
   })
 
