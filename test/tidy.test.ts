@@ -38,6 +38,12 @@ function sourcesOf(folder: string): [string, string][] {
     })
 }
 
+function foldersIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !EXCLUDED.includes(entry.name) && !entry.name.startsWith('.'))
+    .map(({ name }) => join(folder, name))
+}
+
 test('the sources follow the structure rules', () => {
   expect(violations(new Map(sourcesOf('')))).toEqual([])
 })
@@ -52,8 +58,22 @@ test('every top-level folder is known', () => {
   expect(unknown).toEqual([])
 })
 
+test('each folder of the first two levels says what lives there, in its README or that of its parent', () => {
+  const silent = foldersIn('.').flatMap((folder) => {
+    const page = join(root, folder, 'README.md')
+    const text = existsSync(page) ? readFileSync(page, 'utf8') : ''
+    const without = foldersIn(folder).filter((path) => {
+      const isNamed = text.includes(`\`${path.slice(folder.length + 1)}/`)
+      return !isNamed && !existsSync(join(root, path, 'README.md'))
+    })
+    return [...(text === '' ? [folder] : []), ...without]
+  })
+  expect(silent).toEqual([])
+})
+
 test('every file that a page of the project names is there', () => {
-  const pages = ['.', 'docs', 'test', 'examples'].flatMap((folder) =>
+  const folders = ['.', ...foldersIn('.').flatMap((folder) => [folder, ...foldersIn(folder)])]
+  const pages = folders.flatMap((folder) =>
     readdirSync(join(root, folder))
       .filter((name) => name.endsWith('.md'))
       .map((name) => join(folder, name)),
@@ -63,7 +83,7 @@ test('every file that a page of the project names is there', () => {
     const linked = [...text.matchAll(/\]\((?!http)([^)#]+)\)/g)].map(([, path = '']) =>
       join(dirname(page), path),
     )
-    const named = [...text.matchAll(/`([\w./-]+\/[\w.-]+\.(?:ts|md|mjs|json))`/g)].map(
+    const named = [...text.matchAll(/`([\w.][\w./-]*\/[\w.-]+\.(?:tsx?|css|md|mjs|json))`/g)].map(
       ([, path = '']) => path,
     )
     const exists = (path: string) =>
