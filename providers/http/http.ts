@@ -4,7 +4,8 @@
  * Redirects are followed only within the same origin, so a credential never reaches another one. "Too many requests"
  * is retried always, an outage only where repeating the request is harmless, never earlier than the service asks.
  * Refusals never quote a header, body or query. Replies never repeat the request's credential. Closing the client ends
- * running requests and pending retries. Budgets and request order are left to RateLimitedHttpClient.
+ * running requests and pending retries. Budgets are left to RateLimitedHttpClient. Undici's interceptors lose
+ * "with 301 to another origin is not followed" of `http.test.ts`, and cannot tell a 429 from an outage for POST.
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
