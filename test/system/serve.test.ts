@@ -186,7 +186,7 @@ describe('exit codes', () => {
     expect(readLaunch(refused.dataDir)).toBeUndefined()
     const allowed = serve(folder(configWithAnyPort({ fleet: { ...fleet, insecure: true } })))
     expect((await allowed.waitForLaunch()).fleetUrl).toMatch(/^ws:/)
-    expect(allowed.err()).toMatch(/"level":(40|"warn").*without encryption/)
+    await until('the warning', () => /"level":(40|"warn").*without encryption/.test(allowed.err()))
   })
 
   test('78: one port for both listeners, with the settings that choose another', async () => {

@@ -13,7 +13,7 @@ import {
   startHostWithProviders,
   TOKEN,
 } from '../../support/quota/host-with-providers.ts'
-import { HOUR_MS, type MeterEntry, MINUTE_MS } from '../../support/quota/meter.ts'
+import { countOne, HOUR_MS, type MeterEntry, MINUTE_MS, peak } from '../../support/quota/meter.ts'
 
 const REPOS = 4
 const FEW: HostWithProvidersOptions = { tracker: 'linear key', repos: REPOS, tickets: 20, eligible: 5 }
@@ -212,7 +212,8 @@ test('repeated loads of a page stay within the quota per minute and show everyth
     await clock.advance(1_000)
   }
   expect(github.counters.refusedSecondary).toBe(0)
-  expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
+  // On a busy machine more than a minute passes while the answers come.
+  expect(peak(meter.of('core'), MINUTE_MS, countOne)).toBeLessThanOrEqual(0.8 * 900)
   // After a change the page shows the new state.
   expect(await answerFor(place, host.hostApi.closePull('r1', 1))).toMatchObject({ ok: true })
   const page = await answerFor(place, host.hostApi.pulls())
