@@ -1,7 +1,7 @@
 /**
  * `switchyard doctor`: checks this machine, its host or worker and their connections, and names a cure for each finding.
  *
- * It works with a running host and without one, and changes nothing but with `--fix`. The command is a program of its
+ * The doctor needs no running host, and changes nothing but with `--fix`. The command is a program of its
  * own, because it validates the configuration, probes the sandbox and asks trackers and code hosts.
  */
 
