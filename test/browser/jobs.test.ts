@@ -48,6 +48,11 @@ class Hand {
     await this.page.keyboard.type(words)
   }
 
+  /** What is typed before a dialog has its field is lost, on slow machines. */
+  async takesKeys(label: string): Promise<void> {
+    await this.page.getByLabel(label).and(this.page.locator(':focus')).waitFor(SLOW)
+  }
+
   async tabTo(place: Locator): Promise<void> {
     const isFocused = () => place.evaluate((element) => element.ownerDocument.activeElement === element)
     for (let step = 0; step < TABS_MAX && !(await isFocused()); step++) await this.press('Tab')
@@ -121,6 +126,7 @@ const JOBS: readonly Job[] = [
     most: { clicks: 4, keys: 2, words: 1 },
     byMouse: async (hand) => {
       await hand.click(hand.button('Start run'))
+      await hand.takesKeys('Title')
       await hand.type('Words of the mouse')
       await hand.choose(hand.page.getByLabel('Repository'), 'plain')
       await hand.click(hand.page.getByRole('dialog').getByRole('button', { name: /^(Create|Start)/ }))
@@ -128,7 +134,7 @@ const JOBS: readonly Job[] = [
     },
     byKeys: async (hand) => {
       await hand.press('n')
-      await hand.page.getByLabel('Title').waitFor()
+      await hand.takesKeys('Title')
       await hand.type('Words of the keys')
       await hand.press('Enter')
       await hand.see('is created and queued')
@@ -141,6 +147,7 @@ const JOBS: readonly Job[] = [
       await hand.click(hand.link('Pull requests'))
       await hand.click(hand.link(`About ${FIRST}`))
       await hand.click(hand.button('Comment on line 1'))
+      await hand.page.locator('.comment-box textarea:focus').waitFor(SLOW)
       await hand.type('Say goodbye too.')
       await hand.click(hand.button('Send to agent'))
       await hand.see('is queued')
@@ -149,7 +156,7 @@ const JOBS: readonly Job[] = [
       await openPullByKeys(hand, SECOND)
       await hand.page.locator('.diff-line').first().waitFor(SLOW)
       await hand.press('j', 'c')
-      await hand.page.locator('.comment-box textarea').waitFor(SLOW)
+      await hand.page.locator('.comment-box textarea:focus').waitFor(SLOW)
       await hand.type('Say goodbye too.')
       await hand.tabTo(hand.button('Send to agent'))
       await hand.press('Enter')
