@@ -83,8 +83,10 @@ export function releaseTicket(
   // Earlier versions did not remember the origin.
   const origin = memory.origin ?? (isPut && isIn(memory, startedState) ? ticket.state : undefined)
   if (origin === undefined) return undefined
+  const { state, put } = memory
   // A move that is not confirmed may not have been made.
-  return { state: releasedState ?? origin, from: isPut ? [memory.state] : [memory.state, origin] }
+  const from = isPut ? [state] : [state, origin, ...(put === undefined ? [] : [put])]
+  return { state: releasedState ?? origin, from }
 }
 
 export interface RememberedMove {

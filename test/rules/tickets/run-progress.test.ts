@@ -91,6 +91,13 @@ describe('a held ticket', () => {
     expect(releaseTicket({ ...held, state: 'Doing' }, run, states)?.from).toEqual(['Doing', 'Todo'])
   })
 
+  test('may also be in the state of the move before, where the started state has changed meanwhile', () => {
+    const held = holdTicket(seen({ put: 'Doing' }), run, states)
+    const { from } =
+      releaseTicket({ ...held, state: 'Working' }, run, { ...states, startedState: 'Working' }) ?? {}
+    expect(from).toEqual(['Working', 'Todo', 'Doing'])
+  })
+
   test('goes to releasedState if that is set', () => {
     const held = holdTicket(seen(), run, states)
     expect(releaseTicket(held, run, { ...states, releasedState: 'Stuck' })?.state).toBe('Stuck')
