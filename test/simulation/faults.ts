@@ -178,6 +178,7 @@ const FAULT_HANDLERS: Readonly<Record<PlannedFaultKind, (context: FaultContext) 
     return true
   },
   'host wall jump': ({ world, fault }) => {
+    world.view.hasHostClockJumped = true
     if (fault.size < LOST_CLOCK_SIZE) world.host.jumpWallClock((fault.size / LOST_CLOCK_SIZE - 0.5) * JUMP_MS)
     else world.host.loseWallClock()
     return true

@@ -68,6 +68,7 @@ export class WorldView implements LawView {
   readonly hostDamage = new HostDamage()
   isDisturbed = false
   hasWallClockJumped = false
+  hasHostClockJumped = false
   hasHostileLink = false
   readonly #time: Timeline
   readonly #leases = new Map<string, LiveLease>()

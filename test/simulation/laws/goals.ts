@@ -232,7 +232,8 @@ const sessionsAreCosted: Goal = {
   number: 'S8',
   sentence: 'archived usage of people’s sessions is among the costs of their runs',
   judge: (view) => {
-    if (view.hasWallClockJumped) return undefined
+    // The host says by its own clock since when a session's entries are a person's.
+    if (view.hasWallClockJumped || view.hasHostClockJumped) return undefined
     for (const runId of view.disk.runs.keys()) {
       const run = view.run(runId)
       if (run?.agentSessionId === undefined || !isTerminal(run) || view.approximatedRuns.has(runId)) continue

@@ -130,6 +130,7 @@ export interface LawView {
   readonly approximatedRuns: ReadonlySet<string>
   /** Whether a worker's wall clock jumped, so that its times order nothing. */
   readonly hasWallClockJumped: boolean
+  readonly hasHostClockJumped: boolean
   /** Whether some link or process was silent, slow or paused longer than a dispatch waits for its answer. */
   readonly isDisturbed: boolean
   /** Whether some link repeats, reorders, drops and invents frames, as no real connection does. */

@@ -224,11 +224,14 @@ function unbegunEnds({ changes }: DiskBatch, unbegun: ReadonlySet<string>) {
   })
 }
 
+/** A retry in the same commit queues a run that has ended, and is no outcome of the lease. */
 function timesQueued({ changes }: DiskBatch, runId: string): number {
   const lines = changes.flatMap((change) =>
     change.is === 'events' && change.key === runId ? change.lines : [],
   )
-  return lines.filter((line) => line.includes('"type":"status"') && line.includes('"to":"queued"')).length
+  return lines.filter((line) =>
+    /"type":"status","from":"(?!cancelled|failed|completed)[^"]*","to":"queued"/.test(line),
+  ).length
 }
 
 /** A run that is neither queued nor leased would be forgotten; a run that is both would be executed twice. */
