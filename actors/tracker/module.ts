@@ -10,7 +10,7 @@ import type { StateChange } from '../runtime/actor-system.ts'
 import { effectHandlers, observeKind } from '../runtime/module.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
-import { type PollRecord, TicketIntake, type TicketsChange } from './ticket-intake.ts'
+import { TicketIntake, type TicketsChange } from './ticket-intake.ts'
 import { TicketNotes, TicketProgress } from './ticket-progress.ts'
 import {
   TRACKER_CONNECTION,
@@ -41,37 +41,24 @@ export const trackerModule = defineHostModule({
   name: 'tracker',
   kinds: [trackerPollKind, trackerConnectionKind],
   create(context, { settings, runRecords, runs }) {
-    const { system, store, accounts, config, instant } = context
-    const { keyValues } = store.database
-    const connection: TrackerConnection = new TrackerConnection({
-      ...context,
-      refresh: (config, token) => accounts.refreshTrackerToken(config, token),
-      save: settings.saveCredentials,
-      sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
-      onTrackerReplaced: (tracker, isAnother) => intake.onTrackerReplaced(tracker, isAnother),
-    })
+    const { keyValues } = context.store.database
+    const connection = new TrackerConnection(context, settings, (tracker, isAnother) =>
+      intake.onTrackerReplaced(tracker, isAnother),
+    )
     const observations = openObservations({ ...context, keyValues })
-    const intake: TicketIntake = new TicketIntake({
-      ...context,
-      keyValues,
+    const intake = new TicketIntake(context, runs, {
+      connection,
       observations,
-      trackerConnection: connection,
-      sendEvent: (event) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
-      runs,
       onTicketsChanged: (change) => applyTicketsChange(context, { intake, edits }, change),
     })
-    const edits = new TicketEdits({ system, runs, intake, clock: context.clock })
-    const reporter = new TrackerStatusReporter({ ...context, pollRecord: () => intake.pollRecord() })
-    const notes = new TicketNotes({ ...context, keyValues, ask: (request) => connection.ask(request) })
-    const progress = new TicketProgress({
-      config,
-      intake,
-      observations,
-      runs,
-      trackerConnection: connection,
-      notes,
-      appendToRunLog: (runId, text) => runRecords.eventLog.appendText(runId, instant(), text),
-    })
+    const edits: TicketEdits = new TicketEdits(context, runs, intake)
+    const reporter = new TrackerStatusReporter(context, intake)
+    const notes = new TicketNotes(context, connection)
+    const progress = new TicketProgress(
+      context,
+      { runs, runRecords },
+      { intake, connection, observations, notes },
+    )
     return {
       view: { connection, intake, status: () => reporter.current() },
       effects: effectHandlers<TrackerPollEffect | TrackerConnectionEffect>({
@@ -158,10 +145,6 @@ function applyTicketsChange(
 
 type StateSnapshot = Pick<StateChange['after'], 'value' | 'context'>
 
-interface TrackerStatusPorts extends Pick<HostContext, 'clock' | 'system' | 'broadcast' | 'currentConfig'> {
-  readonly pollRecord: () => PollRecord
-}
-
 /**
  * TrackerStatusReporter returns the tracker's status as people see it, and publishes it to dashboards.
  *
@@ -169,31 +152,33 @@ interface TrackerStatusPorts extends Pick<HostContext, 'clock' | 'system' | 'bro
  * for.
  */
 class TrackerStatusReporter {
-  readonly #ports: TrackerStatusPorts
+  readonly #context: HostContext
+  readonly #intake: TicketIntake
 
-  constructor(ports: TrackerStatusPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, intake: TicketIntake) {
+    this.#context = context
+    this.#intake = intake
   }
 
   current(): TrackerStatus {
-    const actor = this.#ports.system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
+    const actor = this.#context.system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
     return actor === undefined ? { state: 'disconnected' } : this.#statusOf(actor)
   }
 
   onConnectionChange(before: StateSnapshot, after: StateSnapshot): void {
     const [known, status] = [this.#statusOf(before), this.#statusOf(after)]
     if (known.state !== status.state || known.error !== status.error)
-      this.#ports.broadcast.send({ type: 'linear-status', linearStatus: status })
+      this.#context.broadcast.send({ type: 'linear-status', linearStatus: status })
   }
 
   #statusOf({ value, context }: StateSnapshot): TrackerStatus {
-    const { system, clock, pollRecord } = this.#ports
-    const { lastPollAt, nextPollInMs, seen, eligible } = pollRecord()
+    const { system, clock } = this.#context
+    const { lastPollAt, nextPollInMs, seen, eligible } = this.#intake.pollRecord()
     const isWaiting = system.peek(TRACKER_POLL, TRACKER_POLL)?.value === 'waiting'
     const status = trackerStatusOf(value, context as TrackerConnectionContext)
     const reason =
       status.state === 'disconnected'
-        ? describeTrackerDisconnection(this.#ports.currentConfig.disconnected)
+        ? describeTrackerDisconnection(this.#context.currentConfig.disconnected)
         : undefined
     return {
       ...status,
@@ -210,11 +195,6 @@ const instant = (ms: number): string => new Date(ms).toISOString()
 
 // ---- edited tickets ----------------------------------------------------------------------------------------------
 
-export interface TicketEditsPorts extends Pick<HostContext, 'system' | 'clock'> {
-  readonly runs: Pick<RunManager, 'activeRunOf'>
-  readonly intake: Pick<TicketIntake, 'currentTicket'>
-}
-
 /**
  * TicketEdits sends a run its ticket as the tracker lists it now, while the run follows it (`core/run/edited-ticket.ts`).
  *
@@ -222,12 +202,16 @@ export interface TicketEditsPorts extends Pick<HostContext, 'system' | 'clock'> 
  * because its ticket may have been edited while a worker had the run. Many edits are sent in several turns.
  */
 export class TicketEdits {
-  readonly #ports: TicketEditsPorts
+  readonly #context: HostContext
+  readonly #runs: RunManager
+  readonly #intake: TicketIntake
   readonly #backlog: TicketBacklog
 
-  constructor(ports: TicketEditsPorts) {
-    this.#ports = ports
-    this.#backlog = new TicketBacklog({ clock: ports.clock, handle: (ids) => this.#checkTickets(ids) })
+  constructor(context: HostContext, runs: RunManager, intake: TicketIntake) {
+    this.#context = context
+    this.#runs = runs
+    this.#intake = intake
+    this.#backlog = new TicketBacklog(context.clock, (ids) => this.#checkTickets(ids))
   }
 
   stop(): void {
@@ -236,7 +220,7 @@ export class TicketEdits {
 
   /** @param names ids of tickets, and other names */
   onTicketsChanged(names: Iterable<string>): void {
-    const ids = [...names].filter((name) => this.#ports.runs.activeRunOf(name) !== undefined)
+    const ids = [...names].filter((name) => this.#runs.activeRunOf(name) !== undefined)
     this.#checkTickets(ids.slice(0, TICKETS_PER_TURN))
     if (ids.length > TICKETS_PER_TURN) this.#backlog.add(ids.slice(TICKETS_PER_TURN))
   }
@@ -246,9 +230,9 @@ export class TicketEdits {
   }
 
   #checkTickets(ticketIds: readonly string[]): void {
-    const { system, runs } = this.#ports
+    const { system } = this.#context
     for (const ticketId of ticketIds) {
-      const runId = runs.activeRunOf(ticketId)
+      const runId = this.#runs.activeRunOf(ticketId)
       const snapshot = runId === undefined ? undefined : system.peek(RUN, runId)
       if (runId !== undefined && snapshot !== undefined) this.#check(runId, snapshot.context)
     }
@@ -256,8 +240,8 @@ export class TicketEdits {
 
   #check(runId: string, context: RunContext): void {
     if (!mayFollowTicket(context)) return
-    const ticket = this.#ports.intake.currentTicket(context.run.ticket)
+    const ticket = this.#intake.currentTicket(context.run.ticket)
     if (followTicket(context.run, ticket) === context.run) return
-    this.#ports.system.send(RUN, runId, { type: 'ticket edited', ticket })
+    this.#context.system.send(RUN, runId, { type: 'ticket edited', ticket })
   }
 }

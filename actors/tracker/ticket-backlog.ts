@@ -4,24 +4,21 @@
  */
 import type { Cancel, Clock } from '../../core/ports/clock.ts'
 
-export interface TicketBacklogPorts {
-  readonly clock: Pick<Clock, 'after'>
-  readonly handle: (ticketIds: readonly string[]) => void
-}
-
 /** Creating so many runs takes 5 ms, and 20 ms in a host that has just started. */
 export const TICKETS_PER_TURN = 25
 
 export class TicketBacklog {
-  readonly #ports: TicketBacklogPorts
+  readonly #clock: Pick<Clock, 'after'>
+  readonly #handle: (ticketIds: readonly string[]) => void
   /** In the order in which they are handled. */
   #ids: readonly string[] = []
   #cancel: Cancel = () => {}
   #onEmpty: (() => void)[] = []
   #isStopped = false
 
-  constructor(ports: TicketBacklogPorts) {
-    this.#ports = ports
+  constructor(clock: Pick<Clock, 'after'>, handle: (ticketIds: readonly string[]) => void) {
+    this.#clock = clock
+    this.#handle = handle
   }
 
   get isEmpty(): boolean {
@@ -54,7 +51,7 @@ export class TicketBacklog {
   #scheduleNext(): void {
     if (this.#isStopped) return
     if (!this.isEmpty) {
-      this.#cancel = this.#ports.clock.after(0, () => this.#handleNext())
+      this.#cancel = this.#clock.after(0, () => this.#handleNext())
       return
     }
     const waiting = this.#onEmpty
@@ -66,7 +63,7 @@ export class TicketBacklog {
     const slice = this.#ids.slice(0, TICKETS_PER_TURN)
     this.#ids = this.#ids.slice(TICKETS_PER_TURN)
     try {
-      this.#ports.handle(slice)
+      this.#handle(slice)
     } finally {
       this.#scheduleNext()
     }

@@ -6,7 +6,6 @@
  * starting a run again. `ticket-moves.ts` moves tickets and `tracker-poll.machine.ts` decides when the tracker is polled.
  */
 import type { Cancel } from '../../core/ports/clock.ts'
-import type { KeyList, KeyValues } from '../../core/ports/store.ts'
 import type { TrackedTicket, Tracker, TrackerListing } from '../../core/ports/tracker.ts'
 import type { Result } from '../../core/result.ts'
 import {
@@ -41,15 +40,13 @@ import type { StoredCollection } from '../runtime/stored-collection.ts'
 import { TICKETS_PER_TURN, TicketBacklog } from './ticket-backlog.ts'
 import { type TicketMove, TicketMoves } from './ticket-moves.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
-import type { TrackerPollEffect, TrackerPollEvent } from './tracker-poll.machine.ts'
+import { TRACKER_POLL, type TrackerPollEffect, type TrackerPollEvent } from './tracker-poll.machine.ts'
 
-export interface TicketIntakePorts
-  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config' | 'requestCommit'> {
-  readonly keyValues: KeyValues & KeyList
-  readonly observations: StoredCollection<TicketObservation>
-  readonly trackerConnection: TrackerConnection
-  readonly sendEvent: (event: TrackerPollEvent) => void
-  readonly runs: RunManager
+export type Observations = StoredCollection<TicketObservation>
+
+export interface TicketIntakeParts {
+  readonly connection: TrackerConnection
+  readonly observations: Observations
   readonly onTicketsChanged: (change: TicketsChange) => void
 }
 
@@ -78,7 +75,10 @@ interface TicketMoveOptions {
 
 export class TicketIntake {
   readonly moves: TicketMoves
-  readonly #ports: TicketIntakePorts
+  readonly #context: HostContext
+  readonly #runs: RunManager
+  readonly #parts: TicketIntakeParts
+  readonly #observations: Observations
   readonly #changes = new HostChanges()
   #cancelWatch: Cancel = () => {}
   /** The wait for the next poll, whose end is in monotonic milliseconds. */
@@ -95,18 +95,19 @@ export class TicketIntake {
   /** The owed tickets that this evaluation has not judged yet. */
   readonly #backlog: TicketBacklog
 
-  constructor(ports: TicketIntakePorts) {
-    this.#ports = ports
-    this.#backlog = new TicketBacklog({ clock: ports.clock, handle: (ids) => this.#judge(ids) })
-    this.moves = new TicketMoves({
-      ...ports,
-      ask: (request) => ports.trackerConnection.ask(request),
+  constructor(context: HostContext, runs: RunManager, parts: TicketIntakeParts) {
+    this.#context = context
+    this.#runs = runs
+    this.#parts = parts
+    this.#observations = parts.observations
+    this.#backlog = new TicketBacklog(context.clock, (ids) => this.#judge(ids))
+    this.moves = new TicketMoves(context, parts.connection, {
       remake: (ticketId) => this.#remakeMove(ticketId),
-      allowedOrigins: (move) => allowedOrigins(move, ports.config().tracker),
+      allowedOrigins: (move) => allowedOrigins(move, context.config().tracker),
       onAnswered: (move, how) => {
         this.#changes.addAnswered(move.ticketId)
         this.#onMoveAnswered(move, how)
-        ports.sendEvent({ type: 'tracker changed' })
+        this.#notifyPoll({ type: 'tracker changed' })
       },
     })
   }
@@ -115,7 +116,7 @@ export class TicketIntake {
 
   /** Eligible tickets, as people see them, in the order in which runs are queued. */
   shownTickets(): Ticket[] {
-    const { repos } = this.#ports.config()
+    const { repos } = this.#context.config()
     return this.#listing.eligible.map((ticket) => withRepo(ticket, repos))
   }
 
@@ -126,10 +127,10 @@ export class TicketIntake {
 
   /** Whether the ticket becomes a run while it is eligible: no run is active or has ended since it entered its state. */
   isDue(ticket: Ticket): boolean {
-    const { runs, observations } = this.#ports
+    const runs = this.#runs
     // Nearly every eligible ticket has one, and this is asked for all of them.
     if (runs.activeRunOf(ticket.id) !== undefined) return false
-    const memory = observations.get(ticket.id)
+    const memory = this.#observations.get(ticket.id)
     if (memory === undefined) return false
     const lastFinishedAt = runs.lastFinishedAt(ticket)
     return shouldStartRun({ eligible: true, memory, hasActiveRun: false, lastFinishedAt })
@@ -156,7 +157,7 @@ export class TicketIntake {
   pollRecord(): PollRecord {
     return {
       lastPollAt: this.#lastPollAt,
-      nextPollInMs: this.#wait && Math.max(0, this.#wait.until - this.#ports.clock.monotonic()),
+      nextPollInMs: this.#wait && Math.max(0, this.#wait.until - this.#context.clock.monotonic()),
       seen: this.#listing.byId.size,
       eligible: this.#listing.eligible.length,
     }
@@ -166,17 +167,17 @@ export class TicketIntake {
 
   /** Applies new eligibility rules. A tracker that was replaced is listed first, and its tickets are judged then. */
   onConfigChange(): void {
-    const isEligibleChanged = this.#listing.applyRules(this.#ports.config().tracker.eligible)
+    const isEligibleChanged = this.#listing.applyRules(this.#context.config().tracker.eligible)
     const ids = this.#listing.byId.keys()
     if (this.#hasListing) this.#evaluate(ids)
     else this.#postpone(ids)
-    if (isEligibleChanged) this.#ports.onTicketsChanged({ names: new Set(), isEligibleChanged })
+    if (isEligibleChanged) this.#parts.onTicketsChanged({ names: new Set(), isEligibleChanged })
   }
 
   /** Watches the new tracker, if there is one, instead of the old one, and forgets the tickets of another one. */
   onTrackerReplaced(tracker: Tracker | undefined, isAnother: boolean): void {
     this.#cancelWatch()
-    this.#cancelWatch = tracker?.watch(() => this.#ports.sendEvent({ type: 'tracker changed' })) ?? (() => {})
+    this.#cancelWatch = tracker?.watch(() => this.#notifyPoll({ type: 'tracker changed' })) ?? (() => {})
     this.#newestPoll += 1
     this.#hasListing = false
     this.#changes.forgetCreated()
@@ -199,32 +200,36 @@ export class TicketIntake {
       void this.#poll()
       return
     }
-    const { clock, sendEvent } = this.#ports
-    const cancel = clock.after(effect.ms, () => sendEvent({ type: 'interval passed' }))
+    const { clock } = this.#context
+    const cancel = clock.after(effect.ms, () => this.#notifyPoll({ type: 'interval passed' }))
     this.#wait = { cancel, until: clock.monotonic() + effect.ms }
   }
 
+  #notifyPoll(event: TrackerPollEvent): void {
+    this.#context.system.send(TRACKER_POLL, TRACKER_POLL, event)
+  }
+
   async #poll(): Promise<void> {
-    const { runs, config, trackerConnection, sendEvent } = this.#ports
+    const { connection } = this.#parts
     const poll = ++this.#newestPoll
     const isOver = (): boolean => poll !== this.#newestPoll
     // The tickets of the last listing are judged first.
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
     if (isOver()) return
     this.#changes.beginPoll()
-    const query = { rules: config().tracker.eligible, tickets: [...runs.activeTickets()] }
-    const listing = await trackerConnection.ask((tracker) => tracker.listTickets(query))
+    const { eligible: rules } = this.#context.config().tracker
+    const query = { rules, tickets: [...this.#runs.activeTickets()] }
+    const listing = await connection.ask((tracker) => tracker.listTickets(query))
     if (isOver()) return
     if (listing.ok) {
-      this.#lastPollAt = this.#ports.clock.now()
+      this.#lastPollAt = this.#context.clock.now()
       this.#applyListing(listing.value)
     }
     // The tracker connection already knows about a refused credential.
-    if (listing.ok || listing.refusal.kind !== 'unauthorized')
-      trackerConnection.reportAnswer(problemOf(listing))
+    if (listing.ok || listing.refusal.kind !== 'unauthorized') connection.reportAnswer(problemOf(listing))
     if (!this.#backlog.isEmpty) await this.#backlog.whenEmpty()
     if (isOver()) return
-    sendEvent({ type: 'poll finished' })
+    this.#notifyPoll({ type: 'poll finished' })
   }
 
   /**
@@ -232,7 +237,7 @@ export class TicketIntake {
    * queued meanwhile. When the queue has become full, a poll queues the run later.
    */
   adoptTicket(tracked: TrackedTicket, isStarted: boolean): string | undefined {
-    const { runs } = this.#ports
+    const runs = this.#runs
     const { ticket } = tracked
     if (!this.#listing.byId.has(ticket.id)) {
       this.#changes.addCreated(tracked)
@@ -251,16 +256,16 @@ export class TicketIntake {
     this.#hasListing = true
     this.#replaceListing(this.#changes.completeListing(tickets))
     // Runs whose tickets and blockers are not listed waited for the listing, too.
-    const waiting = new Set(isFirst ? this.#ports.runs.activeTickets() : [])
-    if (waiting.size > 0) this.#ports.onTicketsChanged({ names: waiting, isEligibleChanged: false })
+    const waiting = new Set(isFirst ? this.#runs.activeTickets() : [])
+    if (waiting.size > 0) this.#parts.onTicketsChanged({ names: waiting, isEligibleChanged: false })
   }
 
   #replaceListing(tickets: readonly TrackedTicket[]): void {
-    const rules = this.#ports.config().tracker.eligible
+    const rules = this.#context.config().tracker.eligible
     const { changed, affectedNames, isEligibleChanged, leftOut } = this.#listing.replace(tickets, rules)
-    if (leftOut > 0) this.#ports.log.warn({ tickets: leftOut }, 'tickets with overlong ids are left out')
+    if (leftOut > 0) this.#context.log.warn({ tickets: leftOut }, 'tickets with overlong ids are left out')
     this.#evaluate(changed)
-    if (changed.size > 0) this.#ports.onTicketsChanged({ names: affectedNames, isEligibleChanged })
+    if (changed.size > 0) this.#parts.onTicketsChanged({ names: affectedNames, isEligibleChanged })
   }
 
   /** The ticket's run has ended, so that the next poll may start another one. */
@@ -287,7 +292,7 @@ export class TicketIntake {
       this.#judge([...this.#owed])
       return
     }
-    const isNow = new Set([...this.#owed].filter((id) => this.#ports.runs.activeRunOf(id) !== undefined))
+    const isNow = new Set([...this.#owed].filter((id) => this.#runs.activeRunOf(id) !== undefined))
     if (asked.length <= TICKETS_PER_TURN) for (const id of asked) isNow.add(id)
     this.#backlog.replace(this.#inQueueOrder([...this.#owed].filter((id) => !isNow.has(id))))
     this.#judge([...isNow])
@@ -308,7 +313,7 @@ export class TicketIntake {
 
   #judge(ticketIds: readonly string[]): void {
     const { byId } = this.#listing
-    const nowIso = new Date(this.#ports.clock.now()).toISOString()
+    const nowIso = new Date(this.#context.clock.now()).toISOString()
     const eligible: Ticket[] = []
     for (const id of ticketIds) {
       const ticket = byId.get(id)?.ticket
@@ -320,7 +325,7 @@ export class TicketIntake {
     }
     for (const ticket of eligible.sort(compareTickets)) {
       // The queue may be full: a later poll tries again.
-      if (!this.isDue(ticket) || this.#ports.runs.createRun(ticket).ok) this.#settle(ticket.id)
+      if (!this.isDue(ticket) || this.#runs.createRun(ticket).ok) this.#settle(ticket.id)
     }
   }
 
@@ -331,10 +336,10 @@ export class TicketIntake {
   onRunCreated(ticketId: string): void {
     const ticket = this.#listing.byId.get(ticketId)?.ticket
     if (ticket === undefined || !this.#owed.has(ticketId)) return
-    const known = this.#remember(ticket, new Date(this.#ports.clock.now()).toISOString())
+    const known = this.#remember(ticket, new Date(this.#context.clock.now()).toISOString())
     if (known === undefined) return
     const memory = observeEligibility(known, this.#listing.isEligible(ticketId))
-    if (memory !== known) this.#ports.observations.set(ticketId, memory)
+    if (memory !== known) this.#observations.set(ticketId, memory)
   }
 
   /** The ticket was judged. Its listed state may be outdated after a move, so it is judged again then. */
@@ -344,18 +349,18 @@ export class TicketIntake {
 
   /** Returns what is remembered of the ticket now. */
   #remember(ticket: Ticket, nowIso: string): TicketObservation | undefined {
-    const known = this.#ports.observations.get(ticket.id)
+    const known = this.#observations.get(ticket.id)
     if (this.moves.isMoving(ticket.id)) return known
-    if (this.#changes.isOutdated(ticket, this.#ports.clock.monotonic())) return known
+    if (this.#changes.isOutdated(ticket, this.#context.clock.monotonic())) return known
     const observed = observeTicket(known, ticket, nowIso)
     if (observed === known) return known
-    const lastFinishedAt = this.#ports.runs.lastFinishedAt(ticket)
+    const lastFinishedAt = this.#runs.lastFinishedAt(ticket)
     // The earlier observation may be lost, and the clock behind the tracker's.
     const memory =
       known === undefined
         ? observedBefore(observed, lastFinishedAt ?? observed.since)
         : observedAfter(observed, lastFinishedAt)
-    this.#ports.observations.set(ticket.id, memory)
+    this.#observations.set(ticket.id, memory)
     return memory
   }
 
@@ -364,13 +369,13 @@ export class TicketIntake {
     if (known === undefined || (!isEligible && this.#wasMovedByHost(ticket))) return
     const memory = observeEligibility(known, isEligible)
     if (memory === known) return
-    this.#ports.observations.set(ticket.id, memory)
-    if (!isEligible) this.#ports.runs.onTicketLeft(ticket)
+    this.#observations.set(ticket.id, memory)
+    if (!isEligible) this.#runs.onTicketLeft(ticket)
   }
 
   #wasMovedByHost(ticket: Ticket): boolean {
     if (this.#isMoveRecent(ticket.id)) return true
-    const put = this.#ports.observations.get(ticket.id)?.put
+    const put = this.#observations.get(ticket.id)?.put
     return put !== undefined && isSameName(put, ticket.state)
   }
 
@@ -381,7 +386,7 @@ export class TicketIntake {
 
   /** Moves the ticket on behalf of the host, and remembers the new state so that it does not count as a change. */
   moveTicket(ticketId: string, state: string, { only, isDone = false }: TicketMoveOptions = {}): void {
-    const known = this.#ports.observations.get(ticketId)
+    const known = this.#observations.get(ticketId)
     if (known === undefined) return
     // A ticket that is missing from the listing was withdrawn by a person, so do not move it. Before the first listing,
     // the tracker itself refuses unknown tickets. A ticket without a run may be missing because it is not eligible.
@@ -392,34 +397,34 @@ export class TicketIntake {
 
   /** Otherwise the ticket, which may not have been moved, would count as moved by somebody else, and run again. */
   #remakeMove(ticketId: string): TicketMove | undefined {
-    const known = this.#ports.observations.get(ticketId)
-    return known && { ticketId, ...rememberedMove(known, this.#ports.config().tracker) }
+    const known = this.#observations.get(ticketId)
+    return known && { ticketId, ...rememberedMove(known, this.#context.config().tracker) }
   }
 
   /** Dates what was seen of the ticket before the run's end, even when the wall clock was set back in between. */
   onRunEnded({ ticket, finishedAt }: Run): void {
-    const known = this.#ports.observations.get(ticket.id)
+    const known = this.#observations.get(ticket.id)
     if (known === undefined || finishedAt === undefined) return
     const memory = observedBefore(known, finishedAt)
-    if (memory !== known) this.#ports.observations.set(ticket.id, memory)
+    if (memory !== known) this.#observations.set(ticket.id, memory)
   }
 
   /** Remembers the move's outcome. Otherwise a ticket seen in its old state would count as changed and run again. */
   #onMoveAnswered({ ticketId, state, from }: TicketMove, how: 'moved' | 'refused'): void {
     this.#owe(ticketId)
-    const known = this.#ports.observations.get(ticketId)
+    const known = this.#observations.get(ticketId)
     if (how === 'moved' && known !== undefined)
-      this.#ports.observations.set(ticketId, recordHostState(known, state))
+      this.#observations.set(ticketId, recordHostState(known, state))
     if (from === undefined) return
     if (how === 'refused') this.#rememberState(ticketId, from)
-    else this.#changes.addMove(ticketId, [from, known?.put ?? from], state, this.#ports.clock.monotonic())
+    else this.#changes.addMove(ticketId, [from, known?.put ?? from], state, this.#context.clock.monotonic())
   }
 
   #rememberState(ticketId: string, state: string): void {
-    const known = this.#ports.observations.get(ticketId)
+    const known = this.#observations.get(ticketId)
     if (known === undefined) return
     const memory = recordHostMove(known, state)
-    if (memory !== known) this.#ports.observations.set(ticketId, memory)
+    if (memory !== known) this.#observations.set(ticketId, memory)
   }
 }
 

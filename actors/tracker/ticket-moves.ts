@@ -9,12 +9,11 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel } from '../../core/ports/clock.ts'
-import type { KeyList, KeyValues } from '../../core/ports/store.ts'
 import type { RefusalKind } from '../../core/result.ts'
 import { HTTP_ANSWER_MS_MAX } from '../../protocol/limits.ts'
 import type { HostContext } from '../host-context.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
-import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
+import { StoredCollection } from '../runtime/stored-collection.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
 /** Longest wait before a failed ticket move is retried. */
@@ -29,11 +28,8 @@ export interface TicketMove {
   readonly only?: readonly string[]
 }
 
-export interface TicketMovesPorts
-  extends StoredCollectionPorts,
-    Pick<HostContext, 'clock' | 'random' | 'log'> {
-  readonly keyValues: KeyValues & KeyList
-  readonly ask: TrackerConnection['ask']
+/** The intake answers these questions about a ticket that is moved, and learns how its move ended. */
+export interface MovingTickets {
   /** Returns again a move whose record is damaged; undefined when too little else is known of its ticket. */
   readonly remake: (ticketId: string) => TicketMove | undefined
   /** The states from which the ticket may be moved; undefined allows any. */
@@ -52,7 +48,9 @@ const RETRY_MS_FIRST = 1_000
 const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
 
 export class TicketMoves implements CommitParticipant {
-  readonly #ports: TicketMovesPorts
+  readonly #context: HostContext
+  readonly #connection: TrackerConnection
+  readonly #tickets: MovingTickets
   readonly #pending = new Map<string, TicketMove>()
   readonly #retryTimers = new Map<string, Cancel>()
   /** Ids of tickets whose move was sent and has not been answered. */
@@ -63,20 +61,27 @@ export class TicketMoves implements CommitParticipant {
   readonly #unsettled = new Map<string, { readonly state: string; readonly until: number }>()
   readonly #stored: StoredCollection<TicketMove>
 
-  constructor(ports: TicketMovesPorts) {
-    this.#ports = ports
-    this.#stored = new StoredCollection('errand', ports, {
-      onCommitted: (written) => {
-        for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
+  constructor(context: HostContext, connection: TrackerConnection, tickets: MovingTickets) {
+    this.#context = context
+    this.#connection = connection
+    this.#tickets = tickets
+    const { keyValues } = context.store.database
+    this.#stored = new StoredCollection(
+      'errand',
+      { ...context, keyValues },
+      {
+        onCommitted: (written) => {
+          for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
+        },
       },
-    })
+    )
   }
 
   /** Continues the moves that a previous process left unfinished, before anything requests another. */
   restore(): void {
-    const { keyValues, remake } = this.#ports
+    const { keyValues } = this.#context.store.database
     for (const key of keyValues.keys('errand', { after: PREFIX, until: 'tracker0' })) {
-      const move = this.#stored.get(key) ?? remake(key.slice(PREFIX.length))
+      const move = this.#stored.get(key) ?? this.#tickets.remake(key.slice(PREFIX.length))
       if (move === undefined) continue
       this.#pending.set(move.ticketId, move)
       this.#awaitEarlierProcess(move.ticketId)
@@ -89,7 +94,7 @@ export class TicketMoves implements CommitParticipant {
     this.#inFlight.add(ticketId)
     this.#retryTimers.set(
       ticketId,
-      this.#ports.clock.after(HTTP_ANSWER_MS_MAX, () => this.#sendNext(ticketId)),
+      this.#context.clock.after(HTTP_ANSWER_MS_MAX, () => this.#sendNext(ticketId)),
     )
   }
 
@@ -141,13 +146,13 @@ export class TicketMoves implements CommitParticipant {
     const outcome = await this.#moveTicket(move)
     if (outcome.is === 'temporary') this.#noteUnsettled(move)
     if (this.#sendNext(ticketId) || this.#pending.get(ticketId) !== move) {
-      if (outcome.is === 'moved' && this.#pending.has(ticketId)) this.#ports.onAnswered(move, 'moved')
+      if (outcome.is === 'moved' && this.#pending.has(ticketId)) this.#tickets.onAnswered(move, 'moved')
     } else if (outcome.is === 'temporary') this.#retryLater(move, tries, outcome.problem)
     else this.#finish(move, outcome.is)
   }
 
   #noteUnsettled({ ticketId, state }: TicketMove): void {
-    const now = this.#ports.clock.monotonic()
+    const now = this.#context.clock.monotonic()
     for (const [id, { until }] of this.#unsettled) if (until <= now) this.#unsettled.delete(id)
     this.#unsettled.set(ticketId, { state, until: now + HTTP_ANSWER_MS_MAX })
   }
@@ -156,7 +161,7 @@ export class TicketMoves implements CommitParticipant {
   #settlesIn({ ticketId, state }: TicketMove): number {
     const earlier = this.#unsettled.get(ticketId)
     if (earlier === undefined || earlier.state === state) return 0
-    return earlier.until - this.#ports.clock.monotonic()
+    return earlier.until - this.#context.clock.monotonic()
   }
 
   /** The move in flight is over. Returns whether another one waited for that. */
@@ -171,11 +176,11 @@ export class TicketMoves implements CommitParticipant {
   #finish(move: TicketMove, how: 'moved' | 'refused'): void {
     this.#pending.delete(move.ticketId)
     this.#stored.set(keyOf(move.ticketId), null)
-    this.#ports.onAnswered(move, how)
+    this.#tickets.onAnswered(move, how)
   }
 
   #retryLater(move: TicketMove, tries: number, problem: string): void {
-    const { random, log } = this.#ports
+    const { random, log } = this.#context
     if (tries === 0) log.warn({ ...move, problem }, 'moving a ticket in the tracker failed and is retried')
     const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, random.fraction())
     this.#sendLater(move, wait, tries + 1)
@@ -184,19 +189,19 @@ export class TicketMoves implements CommitParticipant {
   #sendLater(move: TicketMove, wait: number, tries: number): void {
     this.#retryTimers.set(
       move.ticketId,
-      this.#ports.clock.after(wait, () => void this.#attempt(move, tries)),
+      this.#context.clock.after(wait, () => void this.#attempt(move, tries)),
     )
   }
 
   /** Sends one move. A refusal that retries cannot mend is logged and final. */
   async #moveTicket(move: TicketMove): Promise<MoveOutcome> {
     const { ticketId, state } = move
-    const from = this.#ports.allowedOrigins(move)
-    const moved = await this.#ports.ask((tracker) => tracker.moveTicket(ticketId, state, from))
+    const from = this.#tickets.allowedOrigins(move)
+    const moved = await this.#connection.ask((tracker) => tracker.moveTicket(ticketId, state, from))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
     if (!FINAL.has(kind)) return { is: 'temporary', problem: message }
-    this.#ports.log.warn({ ticketId, state, reason: message }, 'the tracker refused to move a ticket')
+    this.#context.log.warn({ ticketId, state, reason: message }, 'the tracker refused to move a ticket')
     return { is: 'refused' }
   }
 }

@@ -18,32 +18,36 @@ import {
   unchangedRunText,
 } from '../../core/tickets/run-progress.ts'
 import { changedNothing } from '../../protocol/changed-nothing.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import type { HostContext } from '../host-context.ts'
 import type { RunContext } from '../runs/run.machine.ts'
-import type { RunManager } from '../runs/run-manager.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
-import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
-import type { StoredCollection } from '../runtime/stored-collection.ts'
-import type { TicketIntake } from './ticket-intake.ts'
+import { DurableTasks } from '../runtime/durable-tasks.ts'
+import type { ModuleViews } from '../runtime/module.ts'
+import type { Observations, TicketIntake } from './ticket-intake.ts'
 import type { TrackerConnection } from './tracker-connection.ts'
 
-export interface TicketProgressPorts {
-  readonly config: () => ServiceConfig
-  readonly intake: Pick<TicketIntake, 'moveTicket' | 'onRunEnded'>
-  readonly observations: StoredCollection<TicketObservation>
-  readonly runs: Pick<RunManager, 'activeRunOf'>
-  readonly trackerConnection: Pick<TrackerConnection, 'linksPulls' | 'hasComments'>
+interface TicketProgressParts {
+  readonly intake: TicketIntake
+  readonly connection: TrackerConnection
+  readonly observations: Observations
   readonly notes: TicketNotes
-  readonly appendToRunLog: (runId: string, text: string) => void
 }
 
 export class TicketProgress {
-  readonly #ports: TicketProgressPorts
+  readonly #context: HostContext
+  readonly #modules: Pick<ModuleViews, 'runs' | 'runRecords'>
+  readonly #parts: TicketProgressParts
 
-  constructor(ports: TicketProgressPorts) {
-    this.#ports = ports
+  constructor(
+    context: HostContext,
+    modules: Pick<ModuleViews, 'runs' | 'runRecords'>,
+    parts: TicketProgressParts,
+  ) {
+    this.#context = context
+    this.#modules = modules
+    this.#parts = parts
   }
 
   onRunChange({ before, after, over, restored }: StateChange<RunContext>): void {
@@ -55,46 +59,45 @@ export class TicketProgress {
     }
     if (runBefore === undefined && !restored) this.#hold(run)
     if (!restored && run.status !== runBefore?.status) this.#followRun(run)
-    if (over) this.#ports.intake.onRunEnded(run)
+    if (over) this.#parts.intake.onRunEnded(run)
   }
 
   /** The record of a run without an actor has changed: perhaps its actor was given up, and the run has failed. */
   onFinishedRunChange(run: Run): void {
     const { status, id, ticket } = run
-    const active = this.#ports.runs.activeRunOf(ticket.id)
+    const active = this.#modules.runs.activeRunOf(ticket.id)
     if (status === 'failed' && (active === undefined || active === id)) this.#release(run)
   }
 
   /** The code host confirmed that the pull request is the run's. */
   onPullConfirmed({ prUrl, ticket }: Run): void {
-    if (prUrl !== undefined && this.#ports.trackerConnection.linksPulls)
-      this.#ports.notes.links.addLink(ticket, prUrl)
+    if (prUrl !== undefined && this.#parts.connection.linksPulls)
+      this.#parts.notes.links.addLink(ticket, prUrl)
   }
 
   /** The pull request of a finished run, or of a follow-up, was merged. A new run of the ticket decides at its end. */
   onPullMerged({ id, ticket }: Run): void {
-    const { config, intake, runs } = this.#ports
-    const { doneState } = config().tracker
-    const active = runs.activeRunOf(ticket.id)
+    const { doneState } = this.#context.config().tracker
+    const active = this.#modules.runs.activeRunOf(ticket.id)
     if (doneState === undefined || (active !== undefined && active !== id)) return
-    intake.moveTicket(ticket.id, doneState, { isDone: true })
+    this.#parts.intake.moveTicket(ticket.id, doneState, { isDone: true })
   }
 
   #followRun(run: Run): void {
     const step = nextTicketStep(run)
     if (step === undefined) return
     if (step === 'released') {
-      const { trackerConnection, notes } = this.#ports
-      if (changedNothing(run) && trackerConnection.hasComments) notes.comments.addUnchanged(run)
+      const { connection, notes } = this.#parts
+      if (changedNothing(run) && connection.hasComments) notes.comments.addUnchanged(run)
       this.#release(run)
       return
     }
-    const { config, intake, observations } = this.#ports
+    const { intake, observations } = this.#parts
     if (step !== 'started') {
       const known = observations.get(run.ticket.id)
       if (known !== undefined) this.#endHold(run, known)
     }
-    const state = stateOfStep(step, config().tracker)
+    const state = stateOfStep(step, this.#context.config().tracker)
     if (state === undefined) return
     // A run that starts again takes the ticket from where a person has put it since.
     if (step === 'started') this.#hold(run)
@@ -104,8 +107,8 @@ export class TicketProgress {
   // ---- held tickets ------------------------------------------------------------------------------------------------
 
   #hold(run: Run): void {
-    const { observations, config } = this.#ports
-    const { tracker } = config()
+    const { observations } = this.#parts
+    const { tracker } = this.#context.config()
     if (!holdsTickets(tracker)) return
     const known = observations.get(run.ticket.id)
     const held = known === undefined ? undefined : holdTicket(known, run, tracker)
@@ -114,18 +117,24 @@ export class TicketProgress {
 
   #endHold({ ticket }: Run, known: TicketObservation): void {
     const free = endHold(known)
-    if (free !== known) this.#ports.observations.set(ticket.id, free)
+    if (free !== known) this.#parts.observations.set(ticket.id, free)
   }
 
   #release(run: Run): void {
-    const { config, intake, observations, appendToRunLog } = this.#ports
+    const { config, instant } = this.#context
+    const { intake, observations } = this.#parts
     const { id, identifier } = run.ticket
     const known = observations.get(id)
     if (known === undefined) return
     const release = releaseTicket(known, run, config().tracker)
     this.#endHold(run, known)
     if (release === undefined || isSameName(release.state, known.state)) return
-    if (run.status === 'completed') appendToRunLog(run.id, unchangedRunText(identifier, release.state))
+    if (run.status === 'completed')
+      this.#modules.runRecords.eventLog.appendText(
+        run.id,
+        instant(),
+        unchangedRunText(identifier, release.state),
+      )
     intake.moveTicket(id, release.state, { only: release.from })
   }
 }
@@ -134,11 +143,6 @@ const isMerge = (before: Run, after: Run): boolean =>
   before.prState !== 'merged' && after.prState === 'merged'
 
 // ---- notes on tickets --------------------------------------------------------------------------------------------
-
-interface TicketNotePorts<T extends object>
-  extends Pick<DurableTaskPorts<T>, 'clock' | 'random' | 'log' | 'keyValues' | 'requestCommit'> {
-  readonly ask: TrackerConnection['ask']
-}
 
 /**
  * Ticket notes are the links to pull requests, and the comments that a run has changed nothing.
@@ -150,9 +154,9 @@ export class TicketNotes {
   readonly links: PullRequestLinks
   readonly comments: TicketComments
 
-  constructor(ports: TicketNotePorts<object>) {
-    this.links = new PullRequestLinks(ports)
-    this.comments = new TicketComments(ports)
+  constructor(context: HostContext, connection: TrackerConnection) {
+    this.links = new PullRequestLinks(context, connection)
+    this.comments = new TicketComments(context, connection)
   }
 
   start(): void {
@@ -181,15 +185,18 @@ const ATTEMPTS = {
 }
 
 class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
-  constructor(ports: TicketNotePorts<PullRequestLinkTask>) {
+  constructor(context: HostContext, connection: TrackerConnection) {
     super({
-      ...ports,
+      ...context,
+      keyValues: context.store.database.keyValues,
       ...ATTEMPTS,
       prefix: 'link/',
       attempt: (_, { ticketId, url, title }) =>
-        ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
+        connection.ask(
+          async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined),
+        ),
       onGivenUp: (_, { ticketId, url }, reason) =>
-        ports.log.warn({ ticketId, url, reason }, 'linking a pull request in its ticket failed for good'),
+        context.log.warn({ ticketId, url, reason }, 'linking a pull request in its ticket failed for good'),
     })
   }
 
@@ -199,15 +206,18 @@ class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
 }
 
 class TicketComments extends DurableTasks<TicketCommentTask> {
-  constructor(ports: TicketNotePorts<TicketCommentTask>) {
+  constructor(context: HostContext, connection: TrackerConnection) {
     super({
-      ...ports,
+      ...context,
+      keyValues: context.store.database.keyValues,
       ...ATTEMPTS,
       prefix: 'comment/',
       attempt: (_, { ticketId, key, text }) =>
-        ports.ask(async (tracker) => (await tracker.comment?.(ticketId, { key, text })) ?? yes(undefined)),
+        connection.ask(
+          async (tracker) => (await tracker.comment?.(ticketId, { key, text })) ?? yes(undefined),
+        ),
       onGivenUp: (runId, { ticketId }, reason) =>
-        ports.log.warn({ ticketId, runId, reason }, 'a comment on a ticket failed for good'),
+        context.log.warn({ ticketId, runId, reason }, 'a comment on a ticket failed for good'),
     })
   }
 

@@ -7,7 +7,7 @@
  * another one.
  */
 
-import type { Accounts, CredentialChange, TokenPair } from '../../core/ports/accounts.ts'
+import type { TokenPair } from '../../core/ports/accounts.ts'
 import type { Cancel } from '../../core/ports/clock.ts'
 import type { Tracker } from '../../core/ports/tracker.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
@@ -29,27 +29,19 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { HostContext } from '../host-context.ts'
-import type {
-  TrackerConnectionContext,
-  TrackerConnectionEffect,
-  TrackerConnectionEvent,
+import type { ModuleViews } from '../runtime/module.ts'
+import {
+  TRACKER_CONNECTION,
+  type TrackerConnectionContext,
+  type TrackerConnectionEffect,
+  type TrackerConnectionEvent,
 } from './tracker-connection.machine.ts'
 
 /** Time limit for a tracker call; drivers give up on a single request much sooner. */
 const TRACKER_ANSWER_MS_MAX = 120_000
 
-export interface TrackerConnectionPorts
-  extends Pick<HostContext, 'clock' | 'random' | 'log' | 'config' | 'trackerFor'> {
-  readonly refresh: Accounts['refreshTrackerToken']
-  /** Resolves when the change is durable and in force; refused as `conflict` when `isStillWanted` answers false. */
-  readonly save: (
-    change: CredentialChange,
-    isStillWanted: (config: ServiceConfig) => boolean,
-  ) => Promise<Result<void>>
-  readonly sendEvent: (event: TrackerConnectionEvent) => void
-  /** The tracker was replaced or removed. `isAnother`: the known tickets came from another driver, address or folder. */
-  readonly onTrackerReplaced: (tracker: Tracker | undefined, isAnother: boolean) => void
-}
+/** Called when the tracker was replaced or removed. `isAnother`: the known tickets came from another driver, address or folder. */
+type OnTrackerReplaced = (tracker: Tracker | undefined, isAnother: boolean) => void
 
 /** A client is replaced with its credential, so that a late refusal of an earlier credential is ignored. */
 interface TrackerClient {
@@ -68,7 +60,9 @@ interface RefreshInProgress {
 const WAIT_MS_MAX = 60 * 60_000
 
 export class TrackerConnection {
-  readonly #ports: TrackerConnectionPorts
+  readonly #context: HostContext
+  readonly #settings: ModuleViews['settings']
+  readonly #onTrackerReplaced: OnTrackerReplaced
   #client: TrackerClient = { tracker: undefined, isRefused: false }
   #epoch = 0
   #identity: TrackerIdentity | undefined
@@ -79,8 +73,10 @@ export class TrackerConnection {
   #refusal: Refused | undefined
   #timer: Cancel = () => {}
 
-  constructor(ports: TrackerConnectionPorts) {
-    this.#ports = ports
+  constructor(context: HostContext, settings: ModuleViews['settings'], onTrackerReplaced: OnTrackerReplaced) {
+    this.#context = context
+    this.#settings = settings
+    this.#onTrackerReplaced = onTrackerReplaced
   }
 
   /** Increases with each tracker, so that callers can ignore answers of an earlier tracker. */
@@ -102,11 +98,15 @@ export class TrackerConnection {
     return this.#client.tracker?.comment !== undefined
   }
 
+  #send(event: TrackerConnectionEvent): void {
+    this.#context.system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event)
+  }
+
   // ---- the configuration -------------------------------------------------------------------------------------------
 
   /** Replaces the client when the tracker or its credential changed; other settings do not matter. */
   onConfigChange(): void {
-    const config = this.#ports.config()
+    const config = this.#context.config()
     const before = this.#identity
     const identity = identifyTracker(config)
     const isReplaced = identity.settings !== before?.settings
@@ -118,7 +118,7 @@ export class TrackerConnection {
     const isOurs = this.#issued?.state === 'saving' && this.#issued.pair.accessToken === apiKey
     if (isOurs && !isReplaced) return
     this.#epoch += 1
-    this.#ports.onTrackerReplaced(this.#client.tracker, identity.place !== before?.place)
+    this.#onTrackerReplaced(this.#client.tracker, identity.place !== before?.place)
     // The refresh token that the pair was issued for is used up: while it is configured, only that pair is valid.
     if (this.#issued?.usedRefreshToken !== refreshToken) this.#issued = settleTokens(this.#issued)
     this.#reportConfiguration(config.tracker)
@@ -130,19 +130,19 @@ export class TrackerConnection {
   onCredentialConfirmed(): void {
     if (this.#refusal?.refusal.kind !== 'unauthorized') return
     this.#replaceClient()
-    this.#reportConfiguration(this.#ports.config().tracker)
+    this.#reportConfiguration(this.#context.config().tracker)
   }
 
   #replaceClient(): void {
-    this.#client = { tracker: this.#ports.trackerFor(this.#ports.config()), isRefused: false }
+    this.#client = { tracker: this.#context.trackerFor(this.#context.config()), isRefused: false }
   }
 
   #reportConfiguration(tracker: ServiceConfig['tracker']): void {
     if (!this.isConnected) {
-      this.#ports.sendEvent({ type: 'unconfigured' })
+      this.#send({ type: 'unconfigured' })
       return
     }
-    this.#ports.sendEvent({
+    this.#send({
       type: 'configured',
       pollMs: tracker.pollSeconds * 1000,
       refreshable: isRefreshable(tracker),
@@ -152,7 +152,7 @@ export class TrackerConnection {
   }
 
   #isExpired(): boolean {
-    const { clock, config } = this.#ports
+    const { clock, config } = this.#context
     const issuedAgoMs = clock.monotonic() - (this.#issued?.at ?? Number.NEGATIVE_INFINITY)
     return isTokenExpired(config().tracker, clock.now(), issuedAgoMs)
   }
@@ -163,7 +163,7 @@ export class TrackerConnection {
   async ask<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
     if (this.#refusal !== undefined) return this.#refusal
     if (this.isConnected && this.#isExpired()) {
-      this.#ports.sendEvent({ type: 'expired' })
+      this.#send({ type: 'expired' })
       return EXPIRED
     }
     const first = await this.#attempt(request)
@@ -177,7 +177,7 @@ export class TrackerConnection {
 
   async #attempt<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<TrackerAttempt<T>> {
     const client = this.#client
-    const { clock, log } = this.#ports
+    const { clock, log } = this.#context
     if (client.tracker === undefined) return { client, answer: no('unavailable', NOT_CONNECTED) }
     try {
       const answer = request(client.tracker)
@@ -190,7 +190,7 @@ export class TrackerConnection {
 
   /** Reports the outcome of a poll; the caller ignores polls of an earlier tracker. */
   reportAnswer(problem: string | undefined): void {
-    this.#ports.sendEvent({ type: 'answered', problem: problem?.slice(0, TEXT_CHARS_MAX) ?? null })
+    this.#send({ type: 'answered', problem: problem?.slice(0, TEXT_CHARS_MAX) ?? null })
   }
 
   #waitForRefresh(attempt: TrackerAttempt<unknown>): Promise<void> {
@@ -203,7 +203,7 @@ export class TrackerConnection {
   #reportRefusal({ answer, client }: TrackerAttempt<unknown>): void {
     if (answer.ok || client !== this.#client) return
     client.isRefused = true
-    this.#ports.sendEvent({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
+    this.#send({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
   }
 
   /** The tracker connection actor entered another state. */
@@ -230,9 +230,9 @@ export class TrackerConnection {
     if (effect.type === 'tracker.refresh') void this.#refreshOnce()
     else if (effect.type === 'tracker.schedule refresh') this.#scheduleRefresh(effect.at)
     else {
-      const { clock, random, sendEvent } = this.#ports
+      const { clock, random } = this.#context
       const waitMs = refreshRetryMs(effect.failures, random.fraction())
-      this.#timer = clock.after(waitMs, () => sendEvent({ type: 'refresh due' }))
+      this.#timer = clock.after(waitMs, () => this.#send({ type: 'refresh due' }))
     }
   }
 
@@ -251,7 +251,7 @@ export class TrackerConnection {
    * may be reconfigured during a refresh; the outcome of an earlier token must not be reported for the current one.
    */
   async #refreshOnce(): Promise<void> {
-    const usedRefreshToken = this.#ports.config().tracker.refreshToken ?? ''
+    const usedRefreshToken = this.#context.config().tracker.refreshToken ?? ''
     const known = this.#refreshing
     const refreshing =
       known?.usedRefreshToken === usedRefreshToken
@@ -261,11 +261,11 @@ export class TrackerConnection {
     const event = await refreshing.outcome
     if (this.#refreshing !== refreshing) return
     this.#refreshing = undefined
-    this.#ports.sendEvent(event)
+    this.#send(event)
   }
 
   async #refresh(usedRefreshToken: string): Promise<TrackerConnectionEvent> {
-    const { clock, config, log } = this.#ports
+    const { clock, config, log } = this.#context
     const isStillValid = !this.#client.isRefused && isTokenValid(config().tracker, clock.now())
     try {
       const pair = await this.#newPair(usedRefreshToken)
@@ -287,8 +287,9 @@ export class TrackerConnection {
   async #newPair(usedRefreshToken: string): Promise<Result<TokenPair>> {
     const issued = this.#issued
     if (issued?.usedRefreshToken === usedRefreshToken && issued.state !== 'settled') return yes(issued.pair)
-    const { clock, config, refresh } = this.#ports
-    return withTimeout(clock, TRACKER_ANSWER_MS_MAX, refresh(config(), usedRefreshToken), 'the tracker')
+    const { clock, config, accounts } = this.#context
+    const pair = accounts.refreshTrackerToken(config(), usedRefreshToken)
+    return withTimeout(clock, TRACKER_ANSWER_MS_MAX, pair, 'the tracker')
   }
 
   async #save(
@@ -296,7 +297,7 @@ export class TrackerConnection {
     usedRefreshToken: string,
     isStillValid: boolean,
   ): Promise<TrackerConnectionEvent> {
-    const { clock, config, save } = this.#ports
+    const { clock, config } = this.#context
     const { accessToken, refreshToken, expiresAt } = pair
     this.#issued = { pair, usedRefreshToken, at: clock.monotonic(), state: 'saving' }
     const change = {
@@ -306,7 +307,10 @@ export class TrackerConnection {
         ...(refreshToken === undefined ? {} : { refreshToken }),
       },
     }
-    const saved = await save(change, ({ tracker }) => tracker.refreshToken === usedRefreshToken)
+    const saved = await this.#settings.saveCredentials(
+      change,
+      ({ tracker }) => tracker.refreshToken === usedRefreshToken,
+    )
     this.#issued = settleTokens(this.#issued, saved)
     if (saved.ok) return { type: 'refreshed', refreshAt: nextRefreshAt(config().tracker, clock.now()) }
     return {
@@ -318,9 +322,9 @@ export class TrackerConnection {
 
   #scheduleRefresh(at: number | null): void {
     if (at === null) return
-    const { clock } = this.#ports
+    const { clock } = this.#context
     const waitMs = at - clock.now()
-    if (waitMs <= 0) this.#ports.sendEvent({ type: 'refresh due' })
+    if (waitMs <= 0) this.#send({ type: 'refresh due' })
     else this.#timer = clock.after(Math.min(waitMs, WAIT_MS_MAX), () => this.#scheduleRefresh(at))
   }
 }

@@ -1,6 +1,10 @@
 /** A ticket intake with a scripted tracker and runs of its own, which a test starts and ends. */
+import type { HostContext } from '../../../actors/host-context.ts'
+import type { RunManager } from '../../../actors/runs/run-manager.ts'
 import { StoredCollection } from '../../../actors/runtime/stored-collection.ts'
-import { TicketIntake, type TicketIntakePorts } from '../../../actors/tracker/ticket-intake.ts'
+import { TicketIntake, type TicketsChange } from '../../../actors/tracker/ticket-intake.ts'
+import type { TrackerConnection } from '../../../actors/tracker/tracker-connection.ts'
+import type { TrackerPollEvent } from '../../../actors/tracker/tracker-poll.machine.ts'
 import { DamagedRecord } from '../../../core/damage.ts'
 import type { KeyList, KeyValueCollection, KeyValues } from '../../../core/ports/store.ts'
 import type { TrackedTicket, Tracker } from '../../../core/ports/tracker.ts'
@@ -47,7 +51,7 @@ class ManualRuns {
   /** What has happened: `run T` for a run that was created, `left T` for a ticket that is no longer eligible. */
   readonly events: string[] = []
   activeMax = Number.POSITIVE_INFINITY
-  onTicketLeft: TicketIntakePorts['runs']['onTicketLeft'] = () => {}
+  onTicketLeft: RunManager['onTicketLeft'] = () => {}
 
   createRun(ticket: Ticket): Result<string> {
     if (this.active.size >= this.activeMax) return no('unavailable', 'the queue is full')
@@ -64,7 +68,7 @@ export class IntakeSystem {
   readonly clock = new ManualClock()
   readonly keyValues = new MapKeyValues()
   readonly runs = new ManualRuns()
-  readonly changes: Parameters<TicketIntakePorts['onTicketsChanged']>[0][] = []
+  readonly changes: TicketsChange[] = []
   tickets = new Map<string, TrackedTicket>()
   /** How the tracker answers a move; `late`: made, and listed only when the next one is answered. */
   moveAnswer: 'made' | 'late' | 'refused' | 'unavailable' = 'made'
@@ -74,10 +78,8 @@ export class IntakeSystem {
   #lateMoves: (() => void)[] = []
   #openListing: (() => void) | undefined
   #config = createConfig({ tracker: { driver: 'local', path: '/nowhere' } }).effective
-  readonly #create: (ports: TicketIntakePorts) => TicketIntake
 
-  constructor(create: (ports: TicketIntakePorts) => TicketIntake = (ports) => new TicketIntake(ports)) {
-    this.#create = create
+  constructor() {
     const { intake, observations } = this.#start()
     this.intake = intake
     this.observations = observations
@@ -94,24 +96,28 @@ export class IntakeSystem {
       keyValues,
       requestCommit: () => {},
     })
-    const intake = this.#create({
+    const context = {
       clock: this.clock,
-      random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+      random: { bytes: (count: number) => new Uint8Array(count), fraction: () => 0.5 },
       log: createRecordingLog(),
-      keyValues,
-      observations,
-      // Only these parts of the two are used.
-      trackerConnection: {
-        ask: <T>(request: (tracker: Tracker) => Promise<T>) => request(this.#tracker()),
-        reportAnswer: () => {},
-      } as unknown as TicketIntakePorts['trackerConnection'],
-      runs: this.runs as unknown as TicketIntakePorts['runs'],
+      store: { database: { keyValues } },
       config: () => this.#config,
-      sendEvent: ({ type }) => {
-        if (type === 'poll finished') this.onPollFinished()
-      },
-      onTicketsChanged: (change) => void this.changes.push(change),
       requestCommit: () => {},
+      system: {
+        send: (_kind: string, _key: string, { type }: TrackerPollEvent) => {
+          if (type === 'poll finished') this.onPollFinished()
+        },
+      },
+    }
+    const connection = {
+      ask: <T>(request: (tracker: Tracker) => Promise<T>) => request(this.#tracker()),
+      reportAnswer: () => {},
+    }
+    // Only these parts of the three are used.
+    const intake = new TicketIntake(context as unknown as HostContext, this.runs as unknown as RunManager, {
+      connection: connection as unknown as TrackerConnection,
+      observations,
+      onTicketsChanged: (change) => void this.changes.push(change),
     })
     return { intake, observations }
   }

@@ -1,7 +1,10 @@
 /** An edited ticket among many waiting runs costs the read of one run, and sends one event. */
 import { expect, test } from '@jest/globals'
-import { TicketEdits, type TicketEditsPorts } from '../../../actors/tracker/module.ts'
+import type { HostContext } from '../../../actors/host-context.ts'
+import type { RunManager } from '../../../actors/runs/run-manager.ts'
+import { TicketEdits } from '../../../actors/tracker/module.ts'
 import { TICKETS_PER_TURN } from '../../../actors/tracker/ticket-backlog.ts'
+import type { TicketIntake } from '../../../actors/tracker/ticket-intake.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { aRun } from '../../rules/run/runs.ts'
 import { sampleTicket } from '../../rules/tickets/samples.ts'
@@ -14,21 +17,23 @@ function createEdits() {
   const read: string[] = []
   const sent: unknown[] = []
   const clock = new ManualClock()
-  const ports = {
-    clock,
-    runs: { activeRunOf: (ticketId: string) => (listed.has(ticketId) ? `run-${ticketId}` : undefined) },
-    intake: { currentTicket: (ticket: Ticket) => listed.get(ticket.id) ?? ticket },
-    system: {
-      peek(_: string, runId: string) {
-        read.push(runId)
-        const run = aRun({ id: runId, ticket: sampleTicket({ id: runId.slice('run-'.length) }) })
-        return { context: { run, job: 'run', lease: null, publishing: null } }
-      },
-      send: (_: string, runId: string, event: object) => sent.push([runId, event]) > 0,
+  const system = {
+    peek(_: string, runId: string) {
+      read.push(runId)
+      const run = aRun({ id: runId, ticket: sampleTicket({ id: runId.slice('run-'.length) }) })
+      return { context: { run, job: 'run', lease: null, publishing: null } }
     },
+    send: (_: string, runId: string, event: object) => sent.push([runId, event]) > 0,
   }
+  const runs = { activeRunOf: (ticketId: string) => (listed.has(ticketId) ? `run-${ticketId}` : undefined) }
+  const intake = { currentTicket: (ticket: Ticket) => listed.get(ticket.id) ?? ticket }
   for (let n = 0; n < RUNS; n++) listed.set(`t-${n}`, sampleTicket({ id: `t-${n}` }))
-  return { clock, listed, read, sent, edits: new TicketEdits(ports as unknown as TicketEditsPorts) }
+  const edits = new TicketEdits(
+    { clock, system } as unknown as HostContext,
+    runs as unknown as RunManager,
+    intake as unknown as TicketIntake,
+  )
+  return { clock, listed, read, sent, edits }
 }
 
 test('one edited ticket among many costs the read of one run', () => {
