@@ -3,8 +3,9 @@
  *
  * A rate-limited request is repeated as soon as the service allows it, if that is soon; after an outage only plain
  * GETs are repeated. In the background a rejected credential is tried only once per REJECTED_CREDENTIAL_MS. Equal
- * requests share one reply, unless a write came in between: after a change, nobody may see the old state. The order of
- * requests is left to RequestQueue.
+ * requests share one reply, unless a write came in between: after a change, nobody may see the old state. RequestQueue
+ * orders requests. Octokit's throttling plugin loses "background requests stop at the reserve, a person’s at zero" and
+ * "people’s requests go first" of `rate-limited-client.test.ts`: after a reply with nothing left it sends on, in order.
  */
 import { createHash } from 'node:crypto'
 import type { Clock, RandomSource } from '../../core/ports/clock.ts'
@@ -287,7 +288,9 @@ interface EtagCacheLimits {
  * EtagCache keeps replies that carry an ETag, so that a later request only has to revalidate them.
  *
  * The least recently used reply is dropped first, by number and by total size. Keys are hashes and reveal neither an
- * address nor a credential. Sending the revalidation is left to RateLimitedHttpClient.
+ * address nor a credential. Sending the revalidation is left to RateLimitedHttpClient. Undici's cache loses "is
+ * revalidated by its ETag" of `etag-cache.test.ts`: a private one answers GitHub's polls from memory for 60 s, also
+ * after a write, and a shared one keeps no reply to a credential.
  */
 export class EtagCache {
   readonly #limits: EtagCacheLimits
