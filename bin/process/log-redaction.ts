@@ -6,7 +6,7 @@
 
 /** Tokens by their vendors' prefixes, and the values of authorization headers, URLs and query parameters. */
 const TOKEN_PATTERNS = [
-  /\b(?:w[pc]-)[A-Za-z0-9_-]{20,}/g,
+  /\b(?:w[pcj]-)[A-Za-z0-9_-]{20,}/g,
   /\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{16,}/g,
   /\blin_(?:api|oauth|wh)_[A-Za-z0-9]{16,}/g,
   /\bsk-[A-Za-z0-9_-]{16,}/g,

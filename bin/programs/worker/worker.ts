@@ -103,6 +103,7 @@ export async function worker(given: WorkerOptions): Promise<void> {
   const store = await inDataDir(dataDir, open, TAKE_OVER_WORKER)
   try {
     const identity = await openWorkerIdentity(dataDir, route, options, log)
+    redactor.addSecrets(secretsOfIdentity(identity).map(({ value }) => value))
     await noteHost(dataDir, options)
     endNotedDrain(dataDir, ownDemandClient(dataDir, route, 'worker'), log)
     const end = await runDaemon({

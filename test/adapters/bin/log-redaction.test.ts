@@ -11,6 +11,7 @@ describe('the log redactor', () => {
     ['/callback?state=x&code=abcdefgh12345678'],
     ['https://user:abcdefgh12345678@code.example/o/n.git'],
     ['wc-abcdefgh12345678abcdefgh12345678abcdefgh123'],
+    ['wj-abcdefgh12345678abcdefgh12345678abcdefgh123'],
     ['ghp_abcdefgh12345678abcd and lin_api_abcdefgh12345678'],
     ['sk-ant-api03-abcdefgh12345678'],
   ])('redacts text that looks like a secret: %s', (line) => {
