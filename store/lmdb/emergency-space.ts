@@ -8,7 +8,7 @@ import { randomFillSync } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { codeOf, messageOf } from '../../protocol/message-of.ts'
+import { codeOf, isDiskFull, messageOf } from '../../protocol/message-of.ts'
 import { DatabaseDamaged } from '../errors.ts'
 
 export const EMERGENCY_SPACE_BYTES = 16 * 1024 * 1024
@@ -178,13 +178,10 @@ export const isUnreadablePage = (error: unknown): boolean => UNREADABLE_PAGE.has
 export async function classifyCommitError(error: unknown, folder: string): Promise<CommitFailure> {
   const cause = await commitErrorCause(error)
   const code = codeOf(cause)
-  if (code === ENOSPC || code === EDQUOT || code === 'ENOSPC' || code === 'EDQUOT') {
-    return { is: 'full', reason: describeFullDisk(folder) }
-  }
   // A write that a full disk cuts short is reported as EIO. No part of it was synced, so writing it again is safe.
-  if (code === EIO && isDiskNearlyFull(folder)) {
-    return { is: 'full', reason: describeFullDisk(folder) }
-  }
+  const isFull =
+    isDiskFull(cause) || code === ENOSPC || code === EDQUOT || (code === EIO && isDiskNearlyFull(folder))
+  if (isFull) return { is: 'full', reason: describeFullDisk(folder) }
   if (code === MDB_MAP_FULL) {
     return {
       is: 'broken',
