@@ -11,6 +11,7 @@
  */
 
 import type { StopRequest } from '../../core/daemon/ports.ts'
+import { workerTermMs } from '../../core/lease/deadline.ts'
 import { interruptionError } from '../../core/run/interruption.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
@@ -37,8 +38,6 @@ interface LeaseParts extends ExecutionParts {
   readonly settlements: Settlements
 }
 
-/** The worker lets a lease expire after this share of its time, so that it stops before the host gives up. */
-const WORKER_TERM_SHARE = 0.9
 /** An interrupted agent that does not end is killed early enough to report the outcome within `CANCEL_ANSWER_MS`. */
 const CANCEL_KILL_MS = CANCEL_ANSWER_MS * (2 / 3)
 /** How long an execution waits for an older execution of the same run to exit. */
@@ -199,7 +198,7 @@ export class Executions {
     if (found === undefined || isLeaseLost(found.fields)) return
     const { state } = found
     const before = this.#terms.get(leaseId)?.until ?? Number.NEGATIVE_INFINITY
-    const until = Math.max(before, since + remainingMs * WORKER_TERM_SHARE)
+    const until = Math.max(before, since + workerTermMs(remainingMs))
     this.#terms.set(leaseId, { until, expiresAt })
     if (since >= (this.#unconfirmedSince.get(leaseId) ?? Number.POSITIVE_INFINITY)) this.#start(leaseId)
     // After its end an execution does not expire: only its report is left, and there is nothing to stop.

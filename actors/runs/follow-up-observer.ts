@@ -10,7 +10,7 @@ import type { StateChange } from '../runtime/actor-system.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { StoredCollection, type StoredCollectionPorts } from '../runtime/stored-collection.ts'
 import type { JobModules, JobParts } from './job-preparation.ts'
-import type { RunContext } from './run.machine.ts'
+import { isWaiting, type RunContext } from './run.machine.ts'
 
 export class FollowUpObserver {
   readonly #context: HostContext
@@ -63,8 +63,6 @@ export class FollowUpObserver {
     this.#parts.answeredRemarks.recordEnd(run.id, followUp?.id ?? run.id, isDone)
   }
 }
-
-const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null
 
 /** The value on disk. */
 interface StoredRemarks {

@@ -24,7 +24,7 @@ import { Memories } from './memories.ts'
 import { PublishingRuns } from './publishing-runs.ts'
 import { PullConfirmer } from './pull-confirmer.ts'
 import { PullStatePoller } from './pull-state-poller.ts'
-import { RUN, type RunContext, runKind } from './run.machine.ts'
+import { isWaiting, RUN, type RunContext, runKind } from './run.machine.ts'
 import { RunEventLog, splitLines } from './run-event-log.ts'
 import { type RunEffect, RunManager } from './run-manager.ts'
 import { RunPulls } from './run-pulls.ts'
@@ -202,7 +202,7 @@ export const jobsModule = defineHostModule({
 
 function waitingRunOf({ system }: Pick<HostContext, 'system'>, runId: string): Run | undefined {
   const run = system.peek(RUN, runId)?.context
-  return run?.run.status === 'queued' && run.lease === null ? run.run : undefined
+  return run !== undefined && isWaiting(run) ? run.run : undefined
 }
 
 /** Another worker may have begun an interrupted run anew. */

@@ -14,8 +14,7 @@ import type { HostContext } from '../host-context.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { FinishedRuns } from './finished-runs.ts'
-import type { RunContext, RunMachineEvent } from './run.machine.ts'
-import { RUN } from './run.machine.ts'
+import { isWaiting, RUN, type RunContext, type RunMachineEvent } from './run.machine.ts'
 
 export class PublishingRuns {
   readonly #context: HostContext
@@ -121,5 +120,3 @@ export class PublishingRuns {
     this.#context.system.send(RUN, runId, event)
   }
 }
-
-const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null

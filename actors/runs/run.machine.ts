@@ -76,6 +76,9 @@ export interface RunContext extends RunFields {
   readonly run: Run
 }
 
+/** Whether the run is in the queue and no lease has been granted for it. */
+export const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null
+
 export interface RunInput {
   /** The record as it is queued. */
   readonly run: Run

@@ -2,7 +2,8 @@
  * Scheduler grants a lease for the first queued run as soon as a worker has a free slot.
  *
  * Runs are placed right before a commit, and only when something changed. A newly queued run and its lease therefore
- * become durable in one commit, and there is no polling interval. `core/fleet/placement.ts` chooses the worker.
+ * become durable in one commit, and there is no polling interval. `worker-availability.ts`
+ * chooses the worker; `core/fleet/placement.ts` says to people why a run waits.
  */
 import type { PlacementRequest, WaitReason } from '../../core/fleet/obstacles.ts'
 import {
@@ -21,7 +22,7 @@ import { isTerminal } from '../../core/run/run-transitions.ts'
 import type { Placement } from '../../protocol/explain.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { HostContext } from '../host-context.ts'
-import type { RunContext } from '../runs/run.machine.ts'
+import { isWaiting, type RunContext } from '../runs/run.machine.ts'
 import type { StateChange } from '../runtime/actor-system.ts'
 import type { ModuleViews } from '../runtime/module.ts'
 import { QueuedRuns } from './queued-runs.ts'
@@ -269,8 +270,6 @@ export class Scheduler {
 }
 
 const BEING_MADE_READY: WaitReason = { gate: 'repository', reason: 'it is being made ready' }
-
-const isWaiting = ({ run, lease }: RunContext): boolean => run.status === 'queued' && lease === null
 
 /**
  * WantedRuns counts the queued runs that one more machine could take now.

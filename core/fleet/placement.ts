@@ -1,8 +1,7 @@
 /**
- * Chooses the worker for a queued run, or says why the run waits.
+ * Says which worker a queued run would get, or why it waits; `firstFit` is the part by which the scheduler decides.
  *
- * The decision uses the current facts and is made again when one of them changes. The displayed reason is computed
- * here too, so it is the reason of the decision. The preferred worker wins, then the one with the most free slots, then
+ * The decision uses the current facts and is made again when one of them changes. A test holds that both agree. The preferred worker wins, then the one with the most free slots, then
  * the one with the fewest used slots, then the smallest id; equal facts give equal decisions.
  */
 import type { Placement } from '../../protocol/explain.ts'

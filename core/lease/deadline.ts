@@ -1,5 +1,5 @@
 /**
- * Computes how long a lease lives without its worker.
+ * Computes how long a lease lives without its worker at the host, and without its host at the worker.
  *
  * A silent worker has the heartbeat timeout until the host notices, then the grace period to reconnect. Both are
  * measured on monotonic clocks; wall times are only for people. The term is fixed when the lease is granted, so later
@@ -16,6 +16,11 @@ export const heartbeatTimeoutMs = (timeouts: LeaseTimeouts): number => timeouts.
 
 export const leaseTermMs = (timeouts: LeaseTimeouts): number =>
   (timeouts.heartbeatTimeoutSeconds + timeouts.reconnectGraceSeconds) * 1000
+
+const WORKER_TERM_SHARE = 0.9
+
+/** The time after which a worker that hears nothing ends an execution by itself: before the host gives the lease up. */
+export const workerTermMs = (remainingMs: number): number => remainingMs * WORKER_TERM_SHARE
 
 /** The deadline of a lease whose worker sent its last frame at `lastFrameAt`. */
 export const leaseDeadline = (lastFrameAt: number, termMs: number): number => lastFrameAt + termMs
