@@ -7,9 +7,9 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { createGithubApi, type GithubAccount, parseReply } from '../codehost/github/api.ts'
-import { unexpectedReply } from '../codehost/github/errors.ts'
-import { asInstant, asText, readField } from '../codehost/github/fields.ts'
+import { createGithubApi, type GithubAccount, parseReply } from '../github/api.ts'
+import { unexpectedReply } from '../github/errors.ts'
+import { asInstant, asText, readField } from '../github/fields.ts'
 import type { ClientPool } from '../http/client-types.ts'
 import type { HttpReply } from '../http/http-types.ts'
 

@@ -10,12 +10,13 @@ import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../../core/po
 import { no, type RefusalKind, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { type GithubAddress, parseGithubAddress } from '../../github/address.ts'
+import { errorMessage } from '../../github/errors.ts'
+import { asPositiveInteger, readField } from '../../github/fields.ts'
+import { rateLimitPauseMs } from '../../github/rate-limits.ts'
 import { retryAfterMs } from '../../http/http.ts'
 import type { Http, HttpReply, HttpRequest } from '../../http/http-types.ts'
 import { isRemote, ownerOf } from '../remote-name.ts'
-import { errorMessage } from './errors.ts'
-import { asPositiveInteger, readField } from './fields.ts'
-import { type GithubAddress, parseGithubAddress, rateLimitPauseMs } from './rate-limits.ts'
 
 export interface GithubCodeHostOptions {
   readonly http: Http

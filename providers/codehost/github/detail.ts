@@ -23,9 +23,9 @@ import {
   type PullConversation,
   type PullThread,
 } from '../../../protocol/pulls.ts'
-import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
-import { unexpectedReply } from './errors.ts'
-import { asCount, asLink, asText, readField } from './fields.ts'
+import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from '../../github/api.ts'
+import { unexpectedReply } from '../../github/errors.ts'
+import { asCount, asLink, asText, readField } from '../../github/fields.ts'
 import { toComment, toCommit, toFiles, toPullFacts, toRecords, toReview } from './records.ts'
 import { listThreads } from './threads.ts'
 

@@ -2,12 +2,12 @@
 import { no, type Result, yes } from '../../../core/result.ts'
 import { pollOwnDevice, startOwnDevice } from '../../accounts/device.ts'
 import { checkGithub } from '../../accounts/github.ts'
+import { parseGithubAddress } from '../../github/address.ts'
+import { createGithubApi, type GithubApi, repoPath } from '../../github/api.ts'
+import { readField } from '../../github/fields.ts'
 import type { CodeHostDriver } from '../code-host-driver.ts'
-import { createGithubApi, type GithubApi, repoPath } from './api.ts'
 import { createGithubCodeHost } from './code-host.ts'
-import { readField } from './fields.ts'
 import { createGithubPullHost, parseGithubPullUrl } from './pulls.ts'
-import { parseGithubAddress } from './rate-limits.ts'
 
 const NOT_CONNECTED = no('invalid', 'the code host is not connected; connect GitHub first')
 

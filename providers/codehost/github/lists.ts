@@ -9,10 +9,16 @@ import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../pro
 import { parseJson } from '../../../protocol/parse.ts'
 import type { CodehostRepo, PullSummary } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
+import {
+  ANSWER_KEYS_MAX,
+  type GithubApi,
+  PAGE_ITEMS_MAX,
+  PROSE_PAGE_ITEMS_MAX,
+  repoPath,
+} from '../../github/api.ts'
+import { asList, asPositiveInteger, readField } from '../../github/fields.ts'
 import type { ReplyProjection } from '../../http/client-types.ts'
-import { ANSWER_KEYS_MAX, type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
 import { readPull } from './detail.ts'
-import { asList, asPositiveInteger, readField } from './fields.ts'
 import { readState, toPullFacts, toRecords, toRepo } from './records.ts'
 import { variablesOfRepo } from './threads.ts'
 

@@ -8,7 +8,16 @@ import type { PullFacts } from '../../../core/ports/code-host.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { CodehostRepo, PullComment, PullCommit, PullFile, PullReview } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
-import { asCount, asInstant, asLink, asPositiveInteger, asText, readField, readLogin } from './fields.ts'
+import {
+  asCount,
+  asInstant,
+  asLink,
+  asPositiveInteger,
+  asText,
+  mayWrite,
+  readField,
+  readLogin,
+} from '../../github/fields.ts'
 
 /** Limit for all patches of a pull request; files beyond it have no patch, as with large files on GitHub. */
 const PATCHES_CHARS_MAX = 8 * 1024 * 1024
@@ -59,10 +68,6 @@ export function toRecords<T>(items: readonly unknown[], read: (item: unknown) =>
 }
 
 // ---- conversation ---------------------------------------------------------------------------------------------------
-
-/** GitHub says how an author relates to the repository, and names no rights. */
-const WRITERS: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR'])
-export const mayWrite = (association: unknown): boolean => WRITERS.has(asText(association))
 
 /** `pullUrl`: address of a comment without one of its own. */
 export function toComment(comment: unknown, pullUrl: string): PullComment | undefined {

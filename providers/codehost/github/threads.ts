@@ -14,10 +14,19 @@ import {
   PROSE_CHARS_MAX,
 } from '../../../protocol/limits.ts'
 import type { PullComment, PullThread } from '../../../protocol/pulls.ts'
+import type { GithubApi } from '../../github/api.ts'
+import {
+  asInstant,
+  asLink,
+  asList,
+  asPositiveInteger,
+  asText,
+  mayWrite,
+  readField,
+  readLogin,
+} from '../../github/fields.ts'
 import { ownerOf } from '../remote-name.ts'
-import type { GithubApi } from './api.ts'
-import { asInstant, asLink, asList, asPositiveInteger, asText, readField, readLogin } from './fields.ts'
-import { mayWrite, toRecords } from './records.ts'
+import { toRecords } from './records.ts'
 
 const THREADS_PER_PAGE = 100
 /** Newest comments of a thread, besides its first one. */

@@ -5,7 +5,7 @@
  */
 import { isTrackerAtCodeHost } from '../../../core/settings/credential-origins.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
-import type { GithubAccount } from '../../codehost/github/api.ts'
+import type { GithubAccount } from '../../github/api.ts'
 
 /** Undefined when no token is configured. */
 export function resolveGithubAccount(config: ServiceConfig): GithubAccount | undefined {

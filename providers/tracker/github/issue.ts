@@ -17,10 +17,10 @@ import {
   asList,
   asPositiveInteger,
   asText,
+  mayWrite,
   readField,
   readLogin,
-} from '../../codehost/github/fields.ts'
-import { mayWrite } from '../../codehost/github/records.ts'
+} from '../../github/fields.ts'
 
 export const OPEN_STATE = 'Open'
 export const CLOSED_STATE = 'Closed'

@@ -11,10 +11,10 @@ import type { TicketComment } from '../../../core/ports/tracker.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import type { TicketEdit } from '../../../protocol/run.ts'
-import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../../codehost/github/api.ts'
-import { unexpectedReply } from '../../codehost/github/errors.ts'
-import { asInstant, asList, asPositiveInteger, asText, readField } from '../../codehost/github/fields.ts'
 import { ownerOf } from '../../codehost/remote-name.ts'
+import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../../github/api.ts'
+import { unexpectedReply } from '../../github/errors.ts'
+import { asInstant, asList, asPositiveInteger, asText, readField } from '../../github/fields.ts'
 import { type GithubIssue, type IssueReference, toGithubIssue } from './issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000

@@ -7,7 +7,7 @@
 import { no, type Result, yes } from '../../../core/result.ts'
 import { isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import type { GithubApi } from '../../codehost/github/api.ts'
+import type { GithubApi } from '../../github/api.ts'
 import { CLOSED_STATES } from '../local/ticket-file.ts'
 import { refuseMovedTicket } from '../tracker-driver.ts'
 import { findStateLabels, type GithubIssue, OPEN_STATE } from './issue.ts'

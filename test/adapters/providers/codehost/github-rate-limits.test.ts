@@ -1,7 +1,8 @@
 /** Interpretation of GitHub's rate limits and refusals. */
 import { describe, expect, test } from '@jest/globals'
-import { toRefusal } from '../../../../providers/codehost/github/errors.ts'
-import { GITHUB_RATE_LIMITS, parseGithubAddress } from '../../../../providers/codehost/github/rate-limits.ts'
+import { parseGithubAddress } from '../../../../providers/github/address.ts'
+import { toRefusal } from '../../../../providers/github/errors.ts'
+import { GITHUB_RATE_LIMITS } from '../../../../providers/github/rate-limits.ts'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http-types.ts'
 

@@ -5,8 +5,8 @@
 import type { Clock } from '../../../../core/ports/clock.ts'
 import type { PullRequestApi } from '../../../../core/ports/code-host.ts'
 import { type Refused, type Result, yes } from '../../../../core/result.ts'
-import { createGithubApi } from '../../../../providers/codehost/github/api.ts'
 import { createGithubPullHost } from '../../../../providers/codehost/github/pulls.ts'
+import { createGithubApi } from '../../../../providers/github/api.ts'
 import type { ClientPool, ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http-types.ts'
 

@@ -5,8 +5,8 @@
  * their limit.
  */
 
-import { truncate } from '../../../core/safe-text.ts'
-import { NAME_CHARS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
+import { truncate } from '../../core/safe-text.ts'
+import { NAME_CHARS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
 
 /** Name that GitHub gives to deleted accounts. */
 const GHOST = 'ghost'
@@ -57,3 +57,7 @@ export function asInstant(value: unknown): string | undefined {
 export function readLogin(user: unknown): string {
   return asText(readField(user, 'login')) || GHOST
 }
+
+/** GitHub says how an author relates to the repository, and names no rights. */
+const WRITERS: ReadonlySet<string> = new Set(['OWNER', 'MEMBER', 'COLLABORATOR'])
+export const mayWrite = (association: unknown): boolean => WRITERS.has(asText(association))

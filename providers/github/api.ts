@@ -4,16 +4,17 @@
  * GET replies are cached by ETag, so an unchanged list costs almost nothing. Lists follow GitHub's page links: in
  * parallel when the page count is known, and never to another origin, because the token goes along.
  */
-import type { Urgency } from '../../../core/ports/code-host.ts'
-import { no, type Result, yes } from '../../../core/result.ts'
-import { parseJson } from '../../../protocol/parse.ts'
-import { printable } from '../../../protocol/schema-errors.ts'
-import type { ClientPool, RateLimitedClient, ReplyProjection } from '../../http/client-types.ts'
-import type { HttpReply, HttpRequest } from '../../http/http-types.ts'
-import { isRemote } from '../remote-name.ts'
+import type { Urgency } from '../../core/ports/code-host.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { isRemote } from '../codehost/remote-name.ts'
+import type { ClientPool, RateLimitedClient, ReplyProjection } from '../http/client-types.ts'
+import type { HttpReply, HttpRequest } from '../http/http-types.ts'
+import { type GithubAddress, parseGithubAddress } from './address.ts'
 import { type RefusalSubject, toGraphqlRefusal, toRefusal, unexpectedReply } from './errors.ts'
 import { readField } from './fields.ts'
-import { GITHUB_RATE_LIMITS, type GithubAddress, parseGithubAddress } from './rate-limits.ts'
+import { GITHUB_RATE_LIMITS } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100
 /** Items with prose may take 256 KiB each, and a page must fit the reply limit. */

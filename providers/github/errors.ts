@@ -4,10 +4,10 @@
  * A status may have several meanings: 422 is an invalid field or a pull request in the wrong state. Messages keep
  * GitHub's own words.
  */
-import { no, type RefusalKind, type Refused } from '../../../core/result.ts'
-import { parseJson } from '../../../protocol/parse.ts'
-import { printable } from '../../../protocol/schema-errors.ts'
-import type { HttpReply } from '../../http/http-types.ts'
+import { no, type RefusalKind, type Refused } from '../../core/result.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { HttpReply } from '../http/http-types.ts'
 import { asList, readField } from './fields.ts'
 
 /** Subject of the request, for messages: `pull request 12 of ada/lamps`. */
