@@ -21,12 +21,31 @@ export interface TrackerIdentity {
   readonly place: string
 }
 
+type TrackerKey = keyof ServiceConfig['tracker']
+
+const CREDENTIAL: readonly TrackerKey[] = ['apiKey', 'refreshToken', 'tokenExpiresAt']
+/** The host itself reads these with each listing and each move. */
+const OF_HOST: readonly TrackerKey[] = [
+  'eligible',
+  'startedState',
+  'reviewState',
+  'doneState',
+  'releasedState',
+  'whenTicketLeaves',
+]
+
+/** Every other setting is the client's, so that a driver's own ones are missed by nobody. */
 export function identifyTracker(config: ServiceConfig): TrackerIdentity {
-  const { driver, apiUrl, path, pollSeconds, apiKey, refreshToken, tokenExpiresAt } = config.tracker
+  const own = Object.entries(config.tracker).sort(([a], [b]) => (a < b ? -1 : 1))
+  const except = (keys: readonly string[]) => own.filter(([key]) => !keys.includes(key))
+  const settings = except([...CREDENTIAL, ...OF_HOST])
   return {
-    settings: JSON.stringify([driver, apiUrl, path, pollSeconds, issueSettings(config)]),
-    credential: JSON.stringify([apiKey, refreshToken, tokenExpiresAt]),
-    place: JSON.stringify([driver, trackerAddress(config), path]),
+    settings: JSON.stringify([settings, issueSettings(config)]),
+    credential: JSON.stringify(CREDENTIAL.map((key) => config.tracker[key])),
+    place: JSON.stringify([
+      except([...CREDENTIAL, ...OF_HOST, 'apiUrl', 'pollSeconds']),
+      trackerAddress(config),
+    ]),
   }
 }
 

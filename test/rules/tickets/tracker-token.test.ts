@@ -50,6 +50,15 @@ test('where issues are tickets, a target state is one of the settings', () => {
   expect(after?.place).toBe(before?.place)
 })
 
+test('a setting that one driver alone has is one of the settings, and of the place', () => {
+  const config = configWith({})
+  const [before, after] = ['a', 'b'].map((board) =>
+    identifyTracker({ ...config, tracker: Object.assign({ board }, config.tracker) }),
+  )
+  expect(after?.settings).not.toBe(before?.settings)
+  expect(after?.place).not.toBe(before?.place)
+})
+
 describe('a token', () => {
   test.each([
     ['is refreshed five minutes before it expires', {}, EXPIRY - 5 * MINUTE],
