@@ -5,7 +5,7 @@
 import { AGENTS } from '../protocol/agents/registry.ts'
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { ConnectProvider, CredentialProvider, StorageStatus } from '../protocol/connect.ts'
-import { GITHUB_API } from '../protocol/drivers.ts'
+import { GITHUB_API, type TrackerDriverName } from '../protocol/drivers.ts'
 import type { TrackerStatus } from '../protocol/tracker.ts'
 import type { CredentialRequestField } from './settings.ts'
 
@@ -81,13 +81,19 @@ export function tokenPageOf(provider: CredentialProvider, config: AccountSetting
   if (provider === 'storage') return STORAGE_PAGE
   if (provider !== 'tracker')
     return { ...AGENT_PAGES[provider], what: `the API key of ${AGENTS[provider].productName}` }
-  if (config.tracker.driver !== 'linear') return undefined
-  return {
+  return TRACKER_PAGES[config.tracker.driver]
+}
+
+/** Absent where nobody makes a key by hand: the code host has the one for its issues, and a folder needs none. */
+const TRACKER_PAGES: Readonly<Record<TrackerDriverName, TokenPage | undefined>> = {
+  linear: {
     field: 'trackerApiKey',
     what: 'the personal API key of Linear',
     url: 'https://linear.app/settings/account/security',
     rights: 'read and write, for the teams whose tickets are worked on',
-  }
+  },
+  github: undefined,
+  local: undefined,
 }
 
 function githubPage({ codehost }: AccountSettings): TokenPage {

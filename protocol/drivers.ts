@@ -5,6 +5,8 @@
  */
 
 interface DriverFacts {
+  /** The service as people call it; absent for a folder. */
+  readonly productName?: string
   /** The address that an absent `apiUrl` means. */
   readonly publicApiUrl?: string
   /** The content of the folder `path`. Only a driver that works on a folder of this machine has it; it needs no credential. */
@@ -20,15 +22,15 @@ export const GITHUB_API = 'https://api.github.com'
 export const LINEAR_API = 'https://api.linear.app'
 
 const TRACKERS = {
-  linear: { publicApiUrl: LINEAR_API },
-  github: { publicApiUrl: GITHUB_API, listsRepositoryIssues: true },
+  linear: { productName: 'Linear', publicApiUrl: LINEAR_API },
+  github: { productName: 'GitHub', publicApiUrl: GITHUB_API, listsRepositoryIssues: true },
   local: { folderHolds: 'the tickets' },
 } as const satisfies Readonly<Record<string, TrackerFacts>>
 
 type CodeHostFacts = DriverFacts
 
 const CODE_HOSTS = {
-  github: { publicApiUrl: GITHUB_API },
+  github: { productName: 'GitHub', publicApiUrl: GITHUB_API },
   local: { folderHolds: 'the bare repositories' },
 } as const satisfies Readonly<Record<string, CodeHostFacts>>
 

@@ -1,17 +1,16 @@
 /** Sentences about the tracker and its last poll, for empty lists that explain themselves. */
 import { priorityWord } from '../../client/priorities.ts'
+import { TRACKER_FACTS, type TrackerDriverName } from '../../protocol/drivers.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { countOf, formatCount } from '../text/amounts.ts'
 import { capitalized } from '../text/sentences.ts'
 import { ageOf, formatShortAge } from '../text/times.ts'
 
-const NAMES: Readonly<Record<string, string>> = {
-  linear: 'Linear',
-  github: 'GitHub',
-  local: 'The folder of tickets',
+/** The configuration names no driver until it is read. */
+export function trackerName(driver: TrackerDriverName | undefined): string {
+  if (driver === undefined) return 'The tracker'
+  return TRACKER_FACTS[driver].productName ?? 'The folder of tickets'
 }
-
-export const trackerName = (driver: string | undefined): string => NAMES[driver ?? ''] ?? 'The tracker'
 
 const STATES: Readonly<Record<Exclude<TrackerStatus['state'], 'connected'>, string>> = {
   disconnected: 'is not connected',
@@ -20,7 +19,11 @@ const STATES: Readonly<Record<Exclude<TrackerStatus['state'], 'connected'>, stri
 }
 
 /** `Linear polled 12 s ago`, or why it is not polled. */
-export function trackerSentence(driver: string | undefined, status: TrackerStatus, now: number): string {
+export function trackerSentence(
+  driver: TrackerDriverName | undefined,
+  status: TrackerStatus,
+  now: number,
+): string {
   const name = trackerName(driver)
   const { state, lastPollAt } = status
   if (state !== 'connected') return `${name} ${STATES[state]}`
@@ -29,7 +32,11 @@ export function trackerSentence(driver: string | undefined, status: TrackerStatu
 }
 
 /** `Linear was polled 12 s ago: 14 tickets seen, 0 eligible.` */
-export function pollSentence(driver: string | undefined, status: TrackerStatus, now: number): string {
+export function pollSentence(
+  driver: TrackerDriverName | undefined,
+  status: TrackerStatus,
+  now: number,
+): string {
   const name = trackerName(driver)
   const { lastPollAt, seen, eligible, error } = status
   const problem = error === undefined ? '' : ` ${capitalized(error)}.`

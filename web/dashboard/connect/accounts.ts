@@ -5,6 +5,7 @@ import { AGENTS, type AgentProvider } from '../../../protocol/agents/registry.ts
 import type { AttentionItem } from '../../../protocol/attention.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { StorageStatus } from '../../../protocol/connect.ts'
+import { CODE_HOST_FACTS, TRACKER_FACTS, type TrackerDriverName } from '../../../protocol/drivers.ts'
 import type { TrackerStatus } from '../../../protocol/tracker.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 
@@ -37,7 +38,13 @@ export interface AccountSource {
   readonly workers: readonly WorkerView[]
 }
 
-const PRODUCTS: Readonly<Record<string, string>> = { linear: 'Linear', github: 'GitHub' }
+/** How each tracker is connected without a key by hand. */
+const TRACKER_MEANS: Readonly<Record<TrackerDriverName, string>> = {
+  linear:
+    'Linear asks you for consent on a page of its own. Or create an API key there, under Security & access.',
+  github: 'Issues are read with the token of the code host, or with a token of their own.',
+  local: '',
+}
 
 export function accountsOf(source: AccountSource): Account[] {
   const states = new Map(connectionsOf(source).map(({ provider, state }) => [provider, state]))
@@ -78,11 +85,8 @@ function trackerAccount(source: AccountSource, state: string): Account {
     ...about,
     ...keyOf('tracker'),
     state: TRACKER_STATES[state] ?? 'missing',
-    detail: `${PRODUCTS[driver] ?? driver}${isShared && state === 'connected' ? ', with the token of the code host' : ''}`,
-    means:
-      driver === 'github'
-        ? 'Issues are read with the token of the code host, or with a token of their own.'
-        : 'Linear asks you for consent on a page of its own. Or create an API key there, under Security & access.',
+    detail: `${TRACKER_FACTS[driver].productName ?? driver}${isShared && state === 'connected' ? ', with the token of the code host' : ''}`,
+    means: TRACKER_MEANS[driver],
     problems: errorOf(tracker),
     ...(isShared ? { kept: 'The tracker has no token of its own. Disconnect the code host instead.' } : {}),
   }
@@ -110,7 +114,7 @@ function codehostAccount(source: AccountSource, state: string): Account {
     ...about,
     ...keyOf('codehost'),
     state: withProblems(state, problems),
-    detail: PRODUCTS[driver] ?? driver,
+    detail: CODE_HOST_FACTS[driver].productName ?? driver,
     means:
       'GitHub asks for a code that is shown here. Or give a token with the scope repo, or a fine-grained one.',
     problems,
