@@ -9,9 +9,10 @@ import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { createGithubApi, type GithubAccount, parseReply } from '../github/api.ts'
 import { unexpectedReply } from '../github/errors.ts'
-import { asInstant, asText, readField } from '../github/fields.ts'
+import { asInstant, asText } from '../github/fields.ts'
 import type { ClientPool } from '../http/client-types.ts'
 import type { HttpReply } from '../http/http-types.ts'
+import { readField } from '../http/reply-fields.ts'
 
 const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'

@@ -11,9 +11,9 @@ import { printable } from '../../protocol/schema-errors.ts'
 import { isRemote } from '../codehost/remote-name.ts'
 import type { ClientPool, RateLimitedClient, ReplyProjection } from '../http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../http/http-types.ts'
+import { readField } from '../http/reply-fields.ts'
 import { type GithubAddress, parseGithubAddress } from './address.ts'
 import { type RefusalSubject, toGraphqlRefusal, toRefusal, unexpectedReply } from './errors.ts'
-import { readField } from './fields.ts'
 import { GITHUB_RATE_LIMITS } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100

@@ -8,7 +8,8 @@ import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { HttpReply } from '../http/http-types.ts'
-import { asList, readField } from './fields.ts'
+import { readField } from '../http/reply-fields.ts'
+import { asList } from './fields.ts'
 
 /** Subject of the request, for messages: `pull request 12 of ada/lamps`. */
 export type RefusalSubject = string

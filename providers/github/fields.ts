@@ -7,21 +7,12 @@
 
 import { truncate } from '../../core/safe-text.ts'
 import { NAME_CHARS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
+import { readField } from '../http/reply-fields.ts'
 
 /** Name that GitHub gives to deleted accounts. */
 const GHOST = 'ghost'
 const LINK = /^https?:\/\/[^\s]+$/
 const WIDE_YEAR = /^[+-]/
-
-/** Follows a path of field names. */
-export function readField(value: unknown, ...path: readonly string[]): unknown {
-  let at = value
-  for (const name of path) {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
-    at = Reflect.get(at, name)
-  }
-  return at
-}
 
 export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []

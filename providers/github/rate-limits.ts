@@ -9,8 +9,9 @@ import { parseJson } from '../../protocol/parse.ts'
 import type { BudgetReport, MinuteQuota, RateLimitRules, ServiceRequest } from '../http/client-types.ts'
 import { retryAfterMs } from '../http/http.ts'
 import type { HttpReply } from '../http/http-types.ts'
+import { readField } from '../http/reply-fields.ts'
 import { isRateLimited } from './errors.ts'
-import { asList, readField } from './fields.ts'
+import { asList } from './fields.ts'
 
 /** GitHub allows 100, shared by all programs that use tokens of this account. */
 const CONCURRENT_REQUESTS_MAX = 50

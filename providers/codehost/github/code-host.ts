@@ -12,10 +12,11 @@ import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { type GithubAddress, parseGithubAddress } from '../../github/address.ts'
 import { errorMessage } from '../../github/errors.ts'
-import { asPositiveInteger, readField } from '../../github/fields.ts'
+import { asPositiveInteger } from '../../github/fields.ts'
 import { rateLimitPauseMs } from '../../github/rate-limits.ts'
 import { retryAfterMs } from '../../http/http.ts'
 import type { Http, HttpReply, HttpRequest } from '../../http/http-types.ts'
+import { readField } from '../../http/reply-fields.ts'
 import { isRemote, ownerOf } from '../remote-name.ts'
 
 export interface GithubCodeHostOptions {

@@ -25,7 +25,8 @@ import {
 } from '../../../protocol/pulls.ts'
 import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from '../../github/api.ts'
 import { unexpectedReply } from '../../github/errors.ts'
-import { asCount, asLink, asText, readField } from '../../github/fields.ts'
+import { asCount, asLink, asText } from '../../github/fields.ts'
+import { readField } from '../../http/reply-fields.ts'
 import { toComment, toCommit, toFiles, toPullFacts, toRecords, toReview } from './records.ts'
 import { listThreads } from './threads.ts'
 

@@ -16,8 +16,9 @@ import {
   PROSE_PAGE_ITEMS_MAX,
   repoPath,
 } from '../../github/api.ts'
-import { asList, asPositiveInteger, readField } from '../../github/fields.ts'
+import { asList, asPositiveInteger } from '../../github/fields.ts'
 import type { ReplyProjection } from '../../http/client-types.ts'
+import { readField } from '../../http/reply-fields.ts'
 import { readPull } from './detail.ts'
 import { readState, toPullFacts, toRecords, toRepo } from './records.ts'
 import { variablesOfRepo } from './threads.ts'

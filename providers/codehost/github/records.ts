@@ -15,9 +15,9 @@ import {
   asPositiveInteger,
   asText,
   mayWrite,
-  readField,
   readLogin,
 } from '../../github/fields.ts'
+import { readField } from '../../http/reply-fields.ts'
 
 /** Limit for all patches of a pull request; files beyond it have no patch, as with large files on GitHub. */
 const PATCHES_CHARS_MAX = 8 * 1024 * 1024

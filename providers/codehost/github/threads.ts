@@ -22,9 +22,9 @@ import {
   asPositiveInteger,
   asText,
   mayWrite,
-  readField,
   readLogin,
 } from '../../github/fields.ts'
+import { readField } from '../../http/reply-fields.ts'
 import { ownerOf } from '../remote-name.ts'
 import { toRecords } from './records.ts'
 

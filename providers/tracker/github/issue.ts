@@ -18,9 +18,9 @@ import {
   asPositiveInteger,
   asText,
   mayWrite,
-  readField,
   readLogin,
 } from '../../github/fields.ts'
+import { readField } from '../../http/reply-fields.ts'
 
 export const OPEN_STATE = 'Open'
 export const CLOSED_STATE = 'Closed'

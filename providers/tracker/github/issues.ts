@@ -14,7 +14,8 @@ import type { TicketEdit } from '../../../protocol/run.ts'
 import { ownerOf } from '../../codehost/remote-name.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../../github/api.ts'
 import { unexpectedReply } from '../../github/errors.ts'
-import { asInstant, asList, asPositiveInteger, asText, readField } from '../../github/fields.ts'
+import { asInstant, asList, asPositiveInteger, asText } from '../../github/fields.ts'
+import { readField } from '../../http/reply-fields.ts'
 import { type GithubIssue, type IssueReference, toGithubIssue } from './issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000

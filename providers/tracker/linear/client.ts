@@ -10,7 +10,7 @@ import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { RateLimitedClient } from '../../http/client-types.ts'
 import type { HttpReply } from '../../http/http-types.ts'
-import { readField, readList, readText } from './fields.ts'
+import { readField, readList, readText } from '../../http/reply-fields.ts'
 import { authorizationHeader, errorKinds, isRateLimitError } from './rate-limits.ts'
 
 export interface LinearRequest {

@@ -18,8 +18,8 @@ import { createChecker } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { truncateToChars } from '../../../protocol/text-budget.ts'
 import { TrackerProject } from '../../../protocol/tracker.ts'
+import { readField, readList, readText } from '../../http/reply-fields.ts'
 import type { LinearClient } from './client.ts'
-import { readField, readList, readText } from './fields.ts'
 import {
   CLOSED_TYPES,
   equalsName,

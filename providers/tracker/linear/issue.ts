@@ -17,7 +17,7 @@ import { createChecker } from '../../../protocol/parse.ts'
 import { Ticket } from '../../../protocol/run.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { truncateToChars } from '../../../protocol/text-budget.ts'
-import { readField, readInstant, readList, readText } from './fields.ts'
+import { readField, readInstant, readList, readText } from '../../http/reply-fields.ts'
 
 /** Types of workflow states, independent of a team's names. */
 export const CLOSED_TYPES: readonly string[] = ['completed', 'canceled', 'duplicate']

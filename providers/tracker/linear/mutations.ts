@@ -9,9 +9,9 @@ import type { TicketComment } from '../../../core/ports/tracker.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { readField, readList, readText } from '../../http/reply-fields.ts'
 import { refuseMovedTicket } from '../tracker-driver.ts'
 import type { LinearClient } from './client.ts'
-import { readField, readList, readText } from './fields.ts'
 import { CLOSED_TYPES, isUuid } from './issue.ts'
 
 const STATES_CACHE_MS = 10 * 60_000

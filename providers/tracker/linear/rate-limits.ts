@@ -10,7 +10,7 @@ import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, RateLimitRules } from '../../http/client-types.ts'
 import { retryAfterMs } from '../../http/http.ts'
 import type { HttpReply } from '../../http/http-types.ts'
-import { readField, readList } from './fields.ts'
+import { readField, readList } from '../../http/reply-fields.ts'
 
 /** Each resource has headers of its own. */
 const COUNTED_RESOURCES = ['requests', 'complexity'] as const

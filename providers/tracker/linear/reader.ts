@@ -7,8 +7,8 @@
  */
 import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
+import { readField, readInstant, readList, readText } from '../../http/reply-fields.ts'
 import type { LinearClient } from './client.ts'
-import { readField, readInstant, readList, readText } from './fields.ts'
 import {
   BLOCKED_MAX,
   CHANGES_QUERY,
