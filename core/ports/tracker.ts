@@ -7,7 +7,7 @@ import type { TrackerProject } from '../../protocol/tracker.ts'
 import type { Result } from '../result.ts'
 import type { Cancel } from './clock.ts'
 
-/** A ticket as its tracker reports it. */
+/** A ticket as its tracker reports it. Where a service has no time of creation, the ticket has that of its last change. */
 export interface TrackedTicket {
   readonly ticket: Ticket
   /** The ticket is done or abandoned, so it no longer blocks other tickets. */
@@ -63,7 +63,8 @@ export interface PullLink {
 export interface Tracker {
   /**
    * Returns every ticket that is or could become eligible, and the tickets that the query names. Refuses with
-   * `unauthorized` when the tracker rejects the credential; every other refusal is temporary.
+   * `unauthorized` when the tracker rejects the credential; every other refusal is temporary. Refuses also when a part
+   * could not be read: a ticket of the query that is left out counts as taken back by a person.
    */
   listTickets(query: TrackerQuery): Promise<Result<TrackerListing>>
   /**
@@ -73,7 +74,8 @@ export interface Tracker {
   watch(onChange: () => void): Cancel
   /**
    * Moves a ticket to a state. When `from` is given and a person moved the ticket to a state outside it, the ticket
-   * stays and the refusal is permanent. Without `from`, a closed ticket stays closed.
+   * stays and the refusal is permanent. Without `from`, a closed ticket stays closed. Refusals of the kinds `unknown`,
+   * `gone`, `invalid` and `forbidden` end the move; any other is retried.
    */
   moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>>
   /**
@@ -83,7 +85,7 @@ export interface Tracker {
   createTicket?(ticket: NewTicket): Promise<Result<TrackedTicket>>
   /** Adds a link to the ticket; a repeated call changes nothing. Absent when the tracker has no links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
-  /** Comments on the ticket; a repeated call changes nothing. Absent when the tracker has no comments. */
+  /** Comments on the ticket; a repeated call changes nothing. Absent when the tracker has no comments, or none to read. */
   comment?(ticketId: string, comment: TicketComment): Promise<Result<void>>
   /** Lists the projects that a person can choose from in the eligibility rules. */
   projects(): Promise<Result<readonly TrackerProject[]>>
