@@ -127,16 +127,17 @@ export interface ExpiryFacts {
 
 /**
  * Whether a worker may discard a retained sandbox that may hold unpushed work. For the holder of the run's sandbox the
- * run's record counts; another worker has the sandbox of an attempt that is over. The host may have forgotten a run that
- * it does not know, so the sandbox of such a run stays.
+ * run's record counts too, which is of an earlier attempt where the host never heard of the last one's end; another
+ * worker has the sandbox of an attempt that is over. The host may have forgotten a run that it does not know, so the
+ * sandbox of such a run stays.
  */
 export function mayDiscardExpired(run: Run | undefined, facts: ExpiryFacts): boolean {
   if (run === undefined) return false
   const { sandbox, status } = run
   const isHolder = sandbox.workerId === facts.workerId
   if (isHolder && !isTerminal(status)) return false
-  const retainedUntil = isHolder ? sandbox.retainedUntil : undefined
-  return Date.parse(retainedUntil ?? facts.retainedUntil) <= facts.now
+  const times = [facts.retainedUntil, ...(isHolder ? [sandbox.retainedUntil ?? facts.retainedUntil] : [])]
+  return times.every((time) => Date.parse(time) <= facts.now)
 }
 
 export interface FollowUpFacts {

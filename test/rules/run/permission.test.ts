@@ -64,8 +64,10 @@ describe('an expired sandbox of a worker', () => {
     expect(mayDiscardExpired(run, facts)).toBe(may)
   })
 
-  test('of an attempt that is over stays until the time of the worker’s record', () => {
-    const run = aRun({ status: 'completed', sandbox: { workerId: 'wk-2' } })
+  test.each([
+    ['of an attempt that is over', aRun({ status: 'completed', sandbox: { workerId: 'wk-2' } })],
+    ['of a last attempt whose end the host never heard', held(T0, 'cancelled')],
+  ])('%s stays until the time of the worker’s record', (_, run) => {
     expect(mayDiscardExpired(run, { ...facts, retainedUntil: T1 })).toBe(false)
   })
 })
