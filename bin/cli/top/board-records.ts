@@ -31,10 +31,12 @@ export class BoardRecords {
   /** The costs of a day, and the midnight at which it began. */
   spent: { readonly since: number; readonly text: string | undefined } | undefined
   readonly #newestLines = new Map<string, NewestLine>()
-  #logRun: string | undefined
-  #logLines: BoardLogLine[] = []
+  /** The run whose log is kept. */
+  logRun: string | undefined
+  logLines: readonly BoardLogLine[] = []
+  /** The newest events have to be read by a request. */
+  isLogIncomplete = false
   #logNext = 0
-  #isLogIncomplete = false
 
   applyFrame(frame: DashboardFrame): void {
     switch (frame.type) {
@@ -58,7 +60,7 @@ export class BoardRecords {
         return
       case 'run-event':
         this.#addEvent(frame.event)
-        if (frame.event.runId === this.#logRun) this.#addLogEvent(frame.event)
+        if (frame.event.runId === this.logRun) this.#addLogEvent(frame.event)
         return
       case 'tickets':
       case 'subscribed':
@@ -92,44 +94,30 @@ export class BoardRecords {
 
   // ---- the log of one run --------------------------------------------------------------------------------------------
 
-  /** The run whose log is kept. */
-  get logRun(): string | undefined {
-    return this.#logRun
-  }
-
-  get logLines(): readonly BoardLogLine[] {
-    return this.#logLines
-  }
-
-  /** The newest events have to be read by a request. */
-  get isLogIncomplete(): boolean {
-    return this.#isLogIncomplete
-  }
-
   selectLog(runId: string | undefined): void {
-    if (runId === this.#logRun) return
-    this.#logRun = runId
-    this.#logLines = []
+    if (runId === this.logRun) return
+    this.logRun = runId
+    this.logLines = []
     this.#logNext = 0
-    this.#isLogIncomplete = runId !== undefined
+    this.isLogIncomplete = runId !== undefined
   }
 
   /** Replaces the log by the newest events of its run. Events that arrived meanwhile are among them or follow. */
   setLog(runId: string, events: readonly RunEvent[]): void {
-    if (runId !== this.#logRun) return
+    if (runId !== this.logRun) return
     const last = events.at(-1)?.index ?? -1
     // The answer is older than what was pushed, and the next one has all of it.
     if (last + 1 < this.#logNext) return
-    this.#isLogIncomplete = false
-    this.#logLines = events.flatMap(logLinesOf).slice(-LOG_LINES_MAX)
+    this.isLogIncomplete = false
+    this.logLines = events.flatMap(logLinesOf).slice(-LOG_LINES_MAX)
     this.#logNext = last + 1
   }
 
   /** The newest events cannot be read; the next hello asks for them again. */
   failLog(runId: string, reason: string): void {
-    if (runId !== this.#logRun) return
-    this.#isLogIncomplete = false
-    if (this.#logLines.length === 0) this.#logLines = [{ index: 0, at: '', mark: '~~', text: reason }]
+    if (runId !== this.logRun) return
+    this.isLogIncomplete = false
+    if (this.logLines.length === 0) this.logLines = [{ index: 0, at: '', mark: '~~', text: reason }]
   }
 
   #applyHello({ runs, workers, config, linearStatus }: HelloFrame): void {
@@ -139,7 +127,7 @@ export class BoardRecords {
     this.workers = workers
     this.config = config
     this.tracker = linearStatus
-    this.#isLogIncomplete = this.#logRun !== undefined
+    this.isLogIncomplete = this.logRun !== undefined
     this.#logNext = 0
   }
 
@@ -153,9 +141,9 @@ export class BoardRecords {
   #addLogEvent(event: RunEvent): void {
     if (event.index < this.#logNext) return
     // A lost connection or an event before the first answer leaves a gap.
-    if (event.index > this.#logNext) this.#isLogIncomplete = true
+    if (event.index > this.#logNext) this.isLogIncomplete = true
     this.#logNext = event.index + 1
-    this.#logLines = [...this.#logLines, ...logLinesOf(event)].slice(-LOG_LINES_MAX)
+    this.logLines = [...this.logLines, ...logLinesOf(event)].slice(-LOG_LINES_MAX)
   }
 }
 
