@@ -231,11 +231,6 @@ interface Column<Row> extends CellFormat {
   readonly cell: (row: Row) => string
 }
 
-interface NamedText {
-  readonly name: string
-  readonly glyph: Span
-}
-
 /** The columns of a name with its glyph, in runs and in workers. */
 function nameColumns(board: Board, { text, columns }: BoardWidth): number {
   const names = [
@@ -249,24 +244,12 @@ function nameColumns(board: Board, { text, columns }: BoardWidth): number {
 
 // ---- runs ----------------------------------------------------------------------------------------------------------
 
-interface DrawnTable<Row> {
-  readonly heading: BoardLine
-  line(row: Row, isSelected: boolean): BoardLine
-}
-
-function runTable(board: Board, width: BoardWidth): DrawnTable<RunRow> {
+function runTable(board: Board, width: BoardWidth) {
   const first = nameColumns(board, width)
-  const columns = runColumns(board, width, first)
-  return {
-    heading: headingLine('RUNS', first, columns),
-    line: (row, isSelected) => ({
-      isSelected,
-      spans: joinCells(width.text, first, columns, row, {
-        name: row.run.ticket.identifier,
-        glyph: { text: width.text.glyphs.of(row.run.status), role: glyphRole(row.run.status) },
-      }),
-    }),
-  }
+  return drawTable('RUNS', width.text, first, runColumns(board, width, first), ({ run }) => ({
+    name: run.ticket.identifier,
+    glyph: { text: width.text.glyphs.of(run.status), role: glyphRole(run.status) },
+  }))
 }
 
 function runColumns(board: Board, { text, columns, now }: BoardWidth, first: number): Column<RunRow>[] {
@@ -307,16 +290,12 @@ const ageOf = (run: Run, now: number): string => formatAge(now - Date.parse(begi
 
 // ---- workers -------------------------------------------------------------------------------------------------------
 
-function workerTable(board: Board, width: BoardWidth): DrawnTable<WorkerRow> {
+function workerTable(board: Board, width: BoardWidth) {
   const first = nameColumns(board, width)
-  const columns = workerColumns(board, width, first)
-  return {
-    heading: headingLine('WORKERS', first, columns),
-    line: (row, isSelected) => ({
-      isSelected,
-      spans: joinCells(width.text, first, columns, row, { name: row.worker.name, glyph: { text: ' ' } }),
-    }),
-  }
+  return drawTable('WORKERS', width.text, first, workerColumns(board, width, first), ({ worker }) => ({
+    name: worker.name,
+    glyph: { text: ' ' },
+  }))
 }
 
 function workerColumns(
@@ -356,17 +335,23 @@ function headingLine<Row>(name: string, first: number, columns: readonly Column<
   return { spans: [{ text: name.padEnd(first), role: 'bold' }, ...spans] }
 }
 
-function joinCells<Row>(
+function drawTable<Row>(
+  heading: string,
   text: BoardText,
   first: number,
   columns: readonly Column<Row>[],
-  row: Row,
-  { name, glyph }: NamedText,
-): Span[] {
-  return [
-    glyph,
-    { text: ' ' },
-    ...cellSpans(text, name, first - 2, { shrinks: 'middle' }),
-    ...columns.flatMap((column) => [GAP, ...cellSpans(text, column.cell(row), column.width, column)]),
-  ]
+  nameOf: (row: Row) => { readonly name: string; readonly glyph: Span },
+) {
+  return {
+    heading: headingLine(heading, first, columns),
+    line(row: Row, isSelected: boolean): BoardLine {
+      const { name, glyph } = nameOf(row)
+      const named = [glyph, { text: ' ' }, ...cellSpans(text, name, first - 2, { shrinks: 'middle' })]
+      const cells = columns.flatMap((column) => [
+        GAP,
+        ...cellSpans(text, column.cell(row), column.width, column),
+      ])
+      return { isSelected, spans: [...named, ...cells] }
+    },
+  }
 }
