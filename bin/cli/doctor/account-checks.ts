@@ -60,7 +60,12 @@ const ADDRESS_KEY = 'tracker.apiUrl'
 async function judgeByAsking(machine: ExaminedMachine, tracker: TrackerSettings): Promise<Judgement> {
   const { driver, path, refreshToken = '', tokenExpiresAt } = tracker
   const connect = connectTrackerCommand(driver)
-  if (isFolder(TRACKER_FACTS[driver])) return await judgeTicketFolder(path, connect)
+  if (isFolder(TRACKER_FACTS[driver]))
+    return await judgeFolder('tracker.path', 'tickets', path, {
+      unnamed: connect,
+      missing: `mkdir -p ${quoteWord(path ?? '')}`,
+      unusable: `ls -ld ${quoteWord(path ?? '')}`,
+    })
   const hasExpired = tokenExpiresAt !== undefined && Date.parse(tokenExpiresAt) <= machine.now()
   if (hasExpired && refreshToken !== '')
     return ok(`${driver}, whose token has expired; the host refreshes it when it starts`)
@@ -69,21 +74,11 @@ async function judgeByAsking(machine: ExaminedMachine, tracker: TrackerSettings)
   return judgeAccount(driver, account, { connect, addressKey: ADDRESS_KEY })
 }
 
-async function judgeTicketFolder(path: string | undefined, connect: string): Promise<Judgement> {
-  if (path === undefined) return fail('tracker.path names no folder', connect)
-  try {
-    await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    return ok(`the folder ${path}`)
-  } catch (error) {
-    return codeOf(error) === 'ENOENT'
-      ? fail(`there is no folder ${path} for tickets`, `mkdir -p ${quoteWord(path)}`)
-      : fail(`the folder of the tickets cannot be used: ${messageOf(error)}`, `ls -ld ${quoteWord(path)}`)
-  }
-}
-
 // ---- the code host -------------------------------------------------------------------------------------------------
 
 const CURES = { connect: 'switchyard connect codehost', addressKey: 'codehost.apiUrl' }
+const CHOOSE_FOLDER = 'switchyard config set codehost.path FOLDER'
+const FOLDER_CURES = { unnamed: CHOOSE_FOLDER, missing: CHOOSE_FOLDER, unusable: CHOOSE_FOLDER }
 
 /** Tells whether the code host takes the token, and whether the token may push to each configured repository. */
 export const codehostCheck: Check = {
@@ -94,7 +89,9 @@ export const codehostCheck: Check = {
     if (!config.ok) return []
     const { driver, path, token = '' } = config.value.codehost
     if (isFolder(CODE_HOST_FACTS[driver]))
-      return machine.place === 'host' ? [await judgeRepositoryFolder(path)] : []
+      return machine.place === 'host'
+        ? [await judgeFolder('codehost.path', 'repositories', path, FOLDER_CURES)]
+        : []
     if (token === '') return [fail(`${driver} is not connected`, CURES.connect)]
     const account = await machine.codehostAccount()
     if (account === undefined) return [ok(`${driver}; the host has a token`)]
@@ -123,20 +120,24 @@ async function judgeRights(
   return (await Promise.all(judged)).flat()
 }
 
-async function judgeRepositoryFolder(path: string | undefined): Promise<Judgement> {
-  const cure = 'switchyard config set codehost.path FOLDER'
-  if (path === undefined) return fail('codehost.path names no folder', cure)
+// ---- of both -------------------------------------------------------------------------------------------------------
+
+async function judgeFolder(
+  key: string,
+  content: string,
+  path: string | undefined,
+  { unnamed, missing, unusable }: Readonly<Record<'unnamed' | 'missing' | 'unusable', string>>,
+): Promise<Judgement> {
+  if (path === undefined) return fail(`${key} names no folder`, unnamed)
   try {
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     return ok(`the folder ${path}`)
   } catch (error) {
     return codeOf(error) === 'ENOENT'
-      ? fail(`there is no folder ${path} for repositories`, cure)
-      : fail(`the folder of the repositories cannot be used: ${messageOf(error)}`, cure)
+      ? fail(`there is no folder ${path} for ${content}`, missing)
+      : fail(`the folder of the ${content} cannot be used: ${messageOf(error)}`, unusable)
   }
 }
-
-// ---- accounts of both ----------------------------------------------------------------------------------------------
 
 interface AccountCures {
   /** The command that connects the service again. */
