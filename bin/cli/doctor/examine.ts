@@ -102,11 +102,10 @@ function withCure(status: FindingStatus, message: string, cure?: string, fix?: F
 }
 
 /** Many messages of the service end with what helps; the separator stands between problem and cure. */
-export function splitCure(text: string, separator: RegExp | string = '; '): readonly [string, string?] {
-  const found = typeof separator === 'string' ? text.indexOf(separator) : text.search(separator)
-  if (found === -1) return [text]
-  const length = typeof separator === 'string' ? separator.length : (separator.exec(text)?.[0].length ?? 0)
-  return [text.slice(0, found), text.slice(found + length)]
+export function splitCure(text: string, separator = /; /): readonly [string, string?] {
+  const found = separator.exec(text)
+  if (found === null) return [text]
+  return [text.slice(0, found.index), text.slice(found.index + found[0].length)]
 }
 
 // ---- fixes ---------------------------------------------------------------------------------------------------------
