@@ -79,7 +79,8 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
   const dataDir = chooseDataDir(context.options.dataDir)
   const place = placeOf(dataDir, environment)
   const clocks: ClockComparison[] = []
-  const opened = once(() => {
+  let close = async (): Promise<void> => {}
+  const clients = once(() => {
     const network = unwrapOrExit(readNetwork(environment))
     const http = createHttp({ clock: realClock, random: realRandom, ...network })
     const ports = {
@@ -88,9 +89,13 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
       random: realRandom,
       log: silent,
     }
-    return { http, clients: new HttpClientPool(ports) }
+    const pool = new HttpClientPool(ports)
+    close = async () => {
+      pool.close()
+      await http.close()
+    }
+    return pool
   })
-  const clients = () => opened().clients
   const config = once(() =>
     place === 'elsewhere' ? readConfigOfHost(context) : readConfigFile(join(dataDir, 'config.json')),
   )
@@ -111,11 +116,7 @@ export function examineThisMachine(context: CommandContext): ExaminedMachine {
     codehostAccount: once(() => checkCodehost(usableConfig, place, clients)),
     clients,
     clocks,
-    close: async () => {
-      if (!opened.wasCalled()) return
-      opened().clients.close()
-      await opened().http.close()
-    },
+    close: () => close(),
   }
 }
 
@@ -198,18 +199,12 @@ async function checkCodehost(
 
 // ---- reading once --------------------------------------------------------------------------------------------------
 
-interface Once<T> {
-  (): T
-  wasCalled(): boolean
-}
-
-function once<T>(read: () => T): Once<T> {
+function once<T>(read: () => T): () => T {
   let answer: { readonly value: T } | undefined
-  const reader = () => {
+  return () => {
     answer ??= { value: read() }
     return answer.value
   }
-  return Object.assign(reader, { wasCalled: () => answer !== undefined })
 }
 
 // ---- the host ------------------------------------------------------------------------------------------------------
