@@ -22,10 +22,10 @@ export const pullsCommand = () =>
       }),
     )
     .addCommand(listVerb())
-    .addCommand(showVerb())
-    .addCommand(diffVerb())
-    .addCommand(checksVerb())
-    .addCommand(openVerb())
+    .addCommand(readingVerb('show', 'One pull request'))
+    .addCommand(readingVerb('diff', 'Its changes'))
+    .addCommand(readingVerb('checks', 'Its checks'))
+    .addCommand(readingVerb('open', 'Open it in a browser'))
     .addCommand(mergeVerb())
     .addCommand(plainVerb('close', 'Close it without merging'))
     .addCommand(plainVerb('reopen', 'Open it again'))
@@ -44,25 +44,10 @@ const listVerb = () =>
     .addOption(new Option('--state <state>', 'only these').choices(['open', 'draft', 'merged', 'closed']))
     .action(clientAction(loadPulls, ({ list }, context) => list(context)))
 
-const showVerb = () =>
-  clientCommand('show', 'One pull request')
+const readingVerb = (verb: 'show' | 'diff' | 'checks' | 'open', summary: string) =>
+  clientCommand(verb, summary)
     .argument(PULL, PULL_HELP)
-    .action(clientAction(loadPulls, ({ show }, context, names) => show(context, names)))
-
-const diffVerb = () =>
-  clientCommand('diff', 'Its changes')
-    .argument(PULL, PULL_HELP)
-    .action(clientAction(loadPulls, ({ diff }, context, names) => diff(context, names)))
-
-const checksVerb = () =>
-  clientCommand('checks', 'Its checks')
-    .argument(PULL, PULL_HELP)
-    .action(clientAction(loadPulls, ({ checks }, context, names) => checks(context, names)))
-
-const openVerb = () =>
-  clientCommand('open', 'Open it in a browser')
-    .argument(PULL, PULL_HELP)
-    .action(clientAction(loadPulls, ({ open }, context, names) => open(context, names)))
+    .action(clientAction(loadPulls, (pulls, context, names) => pulls[verb](context, names)))
 
 const mergeVerb = () =>
   clientCommand('merge', 'Merge it')

@@ -83,10 +83,12 @@ const exportVerb = () =>
     .argument('<run>')
     .action(clientAction(loadRunFiles, ({ exportEvents }, context, name) => exportEvents(context, name)))
 
-export const cancelVerb = () =>
-  clientCommand('cancel', 'End it, keep what it did')
+const plainVerb = (verb: 'cancel' | 'release' | 'discard', summary: string) =>
+  clientCommand(verb, summary)
     .argument('<run...>')
-    .action(clientAction(loadRunActions, ({ cancel }, context, names) => cancel(context, names)))
+    .action(clientAction(loadRunActions, (actions, context, names) => actions[verb](context, names)))
+
+export const cancelVerb = () => plainVerb('cancel', 'End it, keep what it did')
 
 export const retryVerb = () =>
   clientCommand('retry', 'Queue it again')
@@ -106,15 +108,9 @@ export const followUpVerb = () =>
     .option('--instructions <text>', 'words for the agent; - reads standard input')
     .action(clientAction(loadRunActions, ({ followUp }, context, names) => followUp(context, names)))
 
-export const releaseVerb = () =>
-  clientCommand('release', 'Stop its resumed sandbox, keep the disk')
-    .argument('<run...>')
-    .action(clientAction(loadRunActions, ({ release }, context, names) => release(context, names)))
+export const releaseVerb = () => plainVerb('release', 'Stop its resumed sandbox, keep the disk')
 
-export const discardVerb = () =>
-  clientCommand('discard', 'Delete its sandbox now')
-    .argument('<run...>')
-    .action(clientAction(loadRunActions, ({ discard }, context, names) => discard(context, names)))
+export const discardVerb = () => plainVerb('discard', 'Delete its sandbox now')
 
 const acknowledgeVerb = () =>
   clientCommand('acknowledge', 'Say that you know which runs are lost with a damaged database').action(
