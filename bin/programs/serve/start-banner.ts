@@ -24,11 +24,11 @@ import { startedAs } from '../../process/this-program.ts'
 
 export interface BannerFacts {
   readonly url: string
-  readonly fleetUrl?: string
+  readonly fleetUrl?: string | undefined
   /** Set when this process serves the dashboard's page. */
-  readonly pageUrl?: string
+  readonly pageUrl?: string | undefined
   /** Set where the native listener is not in use. */
-  readonly listener?: string
+  readonly listener?: string | undefined
   readonly dataDir: string
   /** The words by which this program was started. */
   readonly program?: string
@@ -179,20 +179,15 @@ function nextStep({ repos, policy, tracker: { driver, eligible } }: ServiceConfi
 
 // ---- on the terminal -----------------------------------------------------------------------------------------------
 
-export interface BannerOptions {
+interface BannerOptions
+  extends Pick<BannerFacts, 'url' | 'fleetUrl' | 'pageUrl' | 'listener' | 'dataDir' | 'ownWorker'> {
   readonly hostApi: HostApi
   readonly clock: Pick<Clock, 'after'>
   readonly out: NodeJS.WriteStream
-  readonly url: string
-  readonly fleetUrl: string | undefined
-  readonly pageUrl: string | undefined
-  readonly listener: string | undefined
-  readonly dataDir: string
-  readonly ownWorker: boolean
 }
 
-export function showBanner(options: BannerOptions): void {
-  const { hostApi, clock, out, url, fleetUrl, pageUrl, listener, dataDir, ownWorker } = options
+export function showBanner({ hostApi, clock, out, ...known }: BannerOptions): void {
+  const { dataDir, ownWorker } = known
   // Runs that are queued while the banner waits are not restored ones.
   const { runs } = hostApi.hello()
   let isShown = false
@@ -202,15 +197,11 @@ export function showBanner(options: BannerOptions): void {
     stopListening()
     cancel()
     const facts: BannerFacts = {
-      url,
-      ...(fleetUrl === undefined ? {} : { fleetUrl }),
-      ...(pageUrl === undefined ? {} : { pageUrl }),
-      ...(listener === undefined ? {} : { listener }),
+      ...known,
       dataDir: shortenHome(dataDir),
       program: startedAs().join(' '),
       namedDataDir: dataDirElsewhere(dataDir),
       health: hostApi.health(),
-      ownWorker,
       hello: { ...hostApi.hello(), runs },
     }
     out.write(formatBanner(facts, createColors(out, process.env)))
