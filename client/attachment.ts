@@ -10,7 +10,7 @@ import { TerminalOutputFilter } from '../protocol/terminal-output-filter.ts'
 import { fillPath } from './client.ts'
 import type { ClientSocket, DialSocket, HostAddress, SocketEnd } from './connection.ts'
 import { describeRefusal, HostNotFound, withoutControls } from './errors.ts'
-import type { InputClock, InputSender, WindowSize } from './input-sender.ts'
+import type { InputClock, InputConnection, InputSender, WindowSize } from './input-sender.ts'
 import { REQUEST_LINES } from './request-lines.ts'
 
 export type AttachmentEnd =
@@ -161,7 +161,7 @@ function runConnection(options: AttachmentOptions, address: HostAddress): Promis
         })
       },
     }
-    const connection = dialTerminal(dial, address, runId, listener)
+    const connection = new TerminalConnection(dial, address, runId, listener)
     const disconnect = () => connection.close()
     const stopListening = onRedrawNeeded(() => {
       isRedraw = true
@@ -209,13 +209,6 @@ interface TerminalListener {
   onEnd(over: ConnectionEnd): void
 }
 
-interface TerminalConnection {
-  send(frame: AttachInput): void
-  /** Bytes that are not sent yet. */
-  backlog(): number
-  close(): void
-}
-
 /** The reason of connections that the session itself has ended. */
 const SESSION_ENDED = 'the host ended the session'
 const SOCKET_PATH = REQUEST_LINES.attachSocket.split(' ')[1] ?? ''
@@ -224,30 +217,19 @@ const SOCKET_PATH = REQUEST_LINES.attachSocket.split(' ')[1] ?? ''
  * Connects to a run's attach socket: receives output, sends input.
  *
  * However a connection ends (no host, a silent handshake, a cut cable), the listener's `onEnd` is called exactly once,
- * and nothing after it. No function throws, and the listener is not called before `dialTerminal` has returned.
+ * and nothing after it. No method throws, and the listener is not called before the constructor has returned.
  */
-function dialTerminal(
-  dial: DialSocket,
-  at: HostAddress,
-  runId: string,
-  listener: TerminalListener,
-): TerminalConnection {
-  return new SocketTerminalConnection(dial, at, runId, listener)
-}
-
-class SocketTerminalConnection implements TerminalConnection {
-  readonly #at: HostAddress
+class TerminalConnection implements InputConnection {
   readonly #listener: TerminalListener
   readonly #socket: ClientSocket
   #isOver = false
 
   constructor(dial: DialSocket, at: HostAddress, runId: string, listener: TerminalListener) {
-    this.#at = at
     this.#listener = listener
     this.#socket = dial(at, fillPath(SOCKET_PATH, { id: runId }), {
       onOpen: () => listener.onOpen(),
       onText: (text) => this.#onText(text),
-      onEnd: (end) => this.#finish(connectionEnd(this.#at, end)),
+      onEnd: (end) => this.#finish(connectionEnd(at, end)),
     })
   }
 
