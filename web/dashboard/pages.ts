@@ -30,26 +30,14 @@ export type PlaceName =
 /** The overview is part of the first load; all others are loaded when they are asked for. */
 export const PAGES: readonly PageRoute[] = [
   { pattern: '/', place: 'overview', load: async () => Overview, isInFirstLoad: true },
-  {
-    pattern: '/runs',
-    place: 'runs',
-    load: async () => (await import('./runs/runs-page.tsx')).RunsPage,
-  },
-  {
-    pattern: '/runs/:id',
-    place: 'runs',
-    load: async () => (await import('./run/run-page.tsx')).RunPage,
-  },
+  { pattern: '/runs', place: 'runs', load: async () => (await import('./runs/runs-page.tsx')).RunsPage },
+  { pattern: '/runs/:id', place: 'runs', load: async () => (await import('./run/run-page.tsx')).RunPage },
   {
     pattern: '/runs/:id/attempts',
     place: 'runs',
     load: async () => (await import('./attempts/attempts-page.tsx')).AttemptsPage,
   },
-  {
-    pattern: '/pulls',
-    place: 'pulls',
-    load: async () => (await import('./pulls/pulls-page.tsx')).PullsPage,
-  },
+  { pattern: '/pulls', place: 'pulls', load: async () => (await import('./pulls/pulls-page.tsx')).PullsPage },
   {
     pattern: '/pulls/:repo/:number',
     place: 'pulls',
@@ -65,16 +53,8 @@ export const PAGES: readonly PageRoute[] = [
     place: 'tickets',
     load: async () => (await import('./tickets/ticket-page.tsx')).TicketPage,
   },
-  {
-    pattern: '/fleet',
-    place: 'fleet',
-    load: async () => (await import('./fleet/fleet-page.tsx')).FleetPage,
-  },
-  {
-    pattern: '/costs',
-    place: 'costs',
-    load: async () => (await import('./costs/costs-page.tsx')).CostsPage,
-  },
+  { pattern: '/fleet', place: 'fleet', load: async () => (await import('./fleet/fleet-page.tsx')).FleetPage },
+  { pattern: '/costs', place: 'costs', load: async () => (await import('./costs/costs-page.tsx')).CostsPage },
   {
     pattern: '/memories',
     place: 'memories',
@@ -92,12 +72,7 @@ export const PAGES: readonly PageRoute[] = [
   },
 ]
 
-export interface FoundPage {
-  readonly route: PageRoute
-  readonly params: Readonly<Record<string, string>>
-}
-
-export function findPage(path: string): FoundPage | undefined {
+export function findPage(path: string) {
   for (const route of PAGES) {
     const params = matchPath(route.pattern, path)
     if (params !== undefined) return { route, params }

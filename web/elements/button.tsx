@@ -1,5 +1,5 @@
 /** Buttons. One that is not available can still be focused, and says its reason. */
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { showError } from './toasts.ts'
@@ -24,6 +24,23 @@ export interface ButtonProps {
   readonly autoFocus?: boolean
   readonly children: ComponentChildren
 }
+
+interface OpenButtonProps {
+  readonly isOpen: Signal<boolean>
+  readonly children: ComponentChildren
+}
+
+/** A button like a link, which shows the rest. */
+export const OpenButton = ({ isOpen, children }: OpenButtonProps) => (
+  <Button
+    kind="link"
+    act={() => {
+      isOpen.value = true
+    }}
+  >
+    {children}
+  </Button>
+)
 
 export function Button(props: ButtonProps) {
   const { kind = 'plain', act, unavailable, busyWord, pressed, label, small = false } = props

@@ -10,6 +10,23 @@ interface FieldProps {
   readonly problem?: string | undefined
 }
 
+interface FieldFrameProps extends FieldProps {
+  readonly id: string
+  readonly children: ComponentChildren
+}
+
+const FieldFrame = ({ id, label, hint, problem, children }: FieldFrameProps) => (
+  <div class="field">
+    <label class="label" for={id}>
+      {label}
+    </label>
+    {children}
+    <span id={`${id}-notes`} class={problem === undefined ? 'hint' : 'problem'}>
+      {problem ?? hint}
+    </span>
+  </div>
+)
+
 /** The value of a field that a signal holds. */
 export const bound = <T,>(signal: Signal<T>) => ({
   value: signal.value,
@@ -30,7 +47,7 @@ interface TextFieldProps extends FieldProps {
 }
 
 export function TextField(props: TextFieldProps) {
-  const { label, hint, problem, value, change, lines, placeholder, type = 'text', autoFocus, list } = props
+  const { problem, value, change, lines, placeholder, type = 'text', autoFocus, list } = props
   const id = useId()
   const shared = {
     id,
@@ -42,10 +59,7 @@ export function TextField(props: TextFieldProps) {
     'aria-describedby': `${id}-notes`,
   }
   return (
-    <div class="field">
-      <label class="label" for={id}>
-        {label}
-      </label>
+    <FieldFrame id={id} {...props}>
       {lines === undefined ? (
         // The types of inputs are told apart by one literal.
         type === 'password' ? (
@@ -66,10 +80,7 @@ export function TextField(props: TextFieldProps) {
       ) : (
         <textarea {...shared} rows={lines} onInput={(event) => change(event.currentTarget.value)} />
       )}
-      <span id={`${id}-notes`} class={problem === undefined ? 'hint' : 'problem'}>
-        {problem ?? hint}
-      </span>
-    </div>
+    </FieldFrame>
   )
 }
 
@@ -79,13 +90,20 @@ interface SelectFieldProps extends FieldProps {
   readonly options: readonly (readonly [value: string, text: string])[]
 }
 
+const Options = ({ of }: { readonly of: SelectFieldProps['options'] }) => (
+  <>
+    {of.map(([option, text]) => (
+      <option key={option} value={option}>
+        {text}
+      </option>
+    ))}
+  </>
+)
+
 export function SelectField({ label, hint, problem, value, change, options }: SelectFieldProps) {
   const id = useId()
   return (
-    <div class="field">
-      <label class="label" for={id}>
-        {label}
-      </label>
+    <FieldFrame id={id} label={label} hint={hint} problem={problem}>
       <select
         id={id}
         class="input"
@@ -94,16 +112,9 @@ export function SelectField({ label, hint, problem, value, change, options }: Se
         aria-describedby={`${id}-notes`}
         onChange={(event) => change(event.currentTarget.value)}
       >
-        {options.map(([option, text]) => (
-          <option key={option} value={option}>
-            {text}
-          </option>
-        ))}
+        <Options of={options} />
       </select>
-      <span id={`${id}-notes`} class={problem === undefined ? 'hint' : 'problem'}>
-        {problem ?? hint}
-      </span>
-    </div>
+    </FieldFrame>
   )
 }
 
@@ -116,11 +127,7 @@ export function FilterSelect({ label, value, change, options }: Omit<SelectField
       value={value}
       onChange={(event) => change(event.currentTarget.value)}
     >
-      {options.map(([option, text]) => (
-        <option key={option} value={option}>
-          {text}
-        </option>
-      ))}
+      <Options of={options} />
     </select>
   )
 }
@@ -153,7 +160,7 @@ export function CheckField({ label, hint, value, change }: CheckFieldProps) {
 }
 
 /** A choice among a few values, all in view. */
-interface SegmentsProps<T extends string> {
+export interface SegmentsProps<T extends string> {
   readonly label: string
   readonly value: T
   readonly options: readonly (readonly [value: T, text: string])[]

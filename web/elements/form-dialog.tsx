@@ -3,10 +3,12 @@
  *
  * A form that is on its way is not sent again, however often Enter is pressed.
  */
+
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { messageOf } from '../../protocol/message-of.ts'
 import { Button } from './button.tsx'
+import { submitBy } from './form.ts'
 
 export interface FormDialogProps {
   readonly title: string
@@ -37,13 +39,7 @@ export function FormDialog({ title, children, act, busyWord, unavailable, send, 
     }
   }
   return (
-    <form
-      autocomplete="off"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void submit()
-      }}
-    >
+    <form autocomplete="off" onSubmit={submitBy(submit)}>
       <h2>{title}</h2>
       {children}
       <p class="problem" role="alert">

@@ -1,10 +1,13 @@
 /** Stands where there is nothing to show: an empty state that explains, a skeleton while data is on its way. */
+
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { HostRefusal } from '../../client/errors.ts'
 import { messageOf } from '../../protocol/message-of.ts'
 import { capitalized } from '../text/sentences.ts'
 import { Button } from './button.tsx'
+import { PageHead } from './page-head.tsx'
 
 /** Sooner, a skeleton would only flicker. */
 const SKELETON_AFTER_MS = 200
@@ -14,18 +17,36 @@ export interface EmptyProps {
   readonly title: string
   /** The place of the search, its time, and what follows. */
   readonly children?: ComponentChildren
+  /** The way to what helps. */
+  readonly link?: { readonly to: string; readonly text: string; readonly isPrimary?: boolean }
   readonly button?: ComponentChildren
 }
 
-export function Empty({ title, children, button }: EmptyProps) {
+export function Empty({ title, children, link, button }: EmptyProps) {
   return (
     <div class="card empty">
       <strong>{title}</strong>
       {children !== undefined && <p>{children}</p>}
+      {link !== undefined && (
+        <a class={link.isPrimary === true ? 'button primary' : 'button'} href={link.to}>
+          {link.text}
+        </a>
+      )}
       {button}
     </div>
   )
 }
+
+/** Stands in the place of a page whose thing the host does not know. */
+export const NotFound = ({ noun, ...props }: EmptyProps & { readonly noun: string }) => (
+  <>
+    <PageHead title={`No such ${noun}`} />
+    <Empty {...props} />
+  </>
+)
+
+/** Whether the host answered that it does not know the thing. */
+export const isNotFound = (error: unknown): boolean => error instanceof HostRefusal && error.status === 404
 
 const WIDTHS = [50, 190, 120, 60] as const
 

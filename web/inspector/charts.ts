@@ -31,24 +31,17 @@ export async function loadCharts(): Promise<void> {
   }
 }
 
-/** The active state, the states around it, and the last arrow. */
-interface ChartMarks {
-  readonly active: string | undefined
-  /** The ids of the states around the active one. */
-  readonly around: readonly string[]
-  readonly arrow: string | undefined
-}
-
 const pathsAround = (path: string): string[] => {
   const parts = path.split('.')
   return parts.map((_, index) => parts.slice(0, index + 1).join('.'))
 }
 
+/** The ids of the active state, of the states around it, and of the last arrow. */
 export function marksOf(
   chart: MachineChart,
   state: string,
   last?: { readonly before?: string; readonly after?: string; readonly name: string },
-): ChartMarks {
+) {
   const around = pathsAround(state)
   return {
     active: chart.states.some(({ path }) => path === state) ? `n:${state}` : undefined,
@@ -86,13 +79,8 @@ export function arrowsAround(
   return new Set(found.map((record) => arrowOf(chart, record)).filter((arrow) => arrow !== undefined))
 }
 
-interface StateExit {
-  readonly to: string
-  readonly events: readonly string[]
-}
-
 /** The targets of arrows from a state, with their events; transitions of the states around it count too. */
-export function exitsOf({ arrows }: MachineChart, state: string): StateExit[] {
+export function exitsOf({ arrows }: MachineChart, state: string) {
   const around = new Set(['', ...pathsAround(state)])
   const byTarget = new Map<string, Set<string>>()
   for (const { from, to, event = 'at once' } of arrows) {

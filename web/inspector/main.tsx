@@ -1,4 +1,5 @@
 /** Starts the inspector: signs in, draws, and fills the model from the story that is served or from the host's socket. */
+
 import { batch, effect } from '@preact/signals'
 import { render } from 'preact'
 import { createBrowserConnection } from '../../client/browser.ts'
@@ -6,6 +7,7 @@ import { InspectFeed } from '../../client/host-feed.ts'
 import type { InspectFrame, StoryLine } from '../../protocol/inspection.ts'
 import { startKeys } from '../elements/acts.ts'
 import { startClock } from '../elements/moments.tsx'
+import { createFrameBatch } from '../frame-batch.ts'
 import { changeQuery, startRouter } from '../router.ts'
 import { signIn } from '../session.ts'
 import { loadCharts } from './charts.ts'
@@ -63,14 +65,11 @@ const connection = createBrowserConnection({
   origin: location.origin,
 })
 
-let waiting: InspectFrame[] = []
+const batched = createFrameBatch<InspectFrame>(applyFrames)
 
 function openFeed(): void {
   const feed = new InspectFeed(connection, {
-    onFrame(frame) {
-      if (waiting.length === 0) afterPaint(applyWaiting)
-      waiting.push(frame)
-    },
+    onFrame: batched.receive,
     onLive() {
       source.value = { is: 'live' }
     },
@@ -97,15 +96,7 @@ async function checkSession(): Promise<void> {
   if (response?.status === UNAUTHORIZED) source.value = { is: 'signed-out' }
 }
 
-/** A hidden page paints nothing, and still has to apply what comes. */
-function afterPaint(apply: () => void): void {
-  if (document.hidden) setTimeout(apply)
-  else requestAnimationFrame(apply)
-}
-
-function applyWaiting(): void {
-  const frames = waiting
-  waiting = []
+function applyFrames(frames: readonly InspectFrame[]): void {
   const model = modelInPlace()
   for (const frame of frames) applyFrame(model, frame)
   batch(() => {

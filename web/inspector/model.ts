@@ -3,6 +3,7 @@
  *
  * The same model is filled by the inspection socket and by a story.
  */
+
 import type {
   ActorDetail,
   InspectedActor,
@@ -11,6 +12,7 @@ import type {
   ShownFields,
   StoryLine,
 } from '../../protocol/inspection.ts'
+import { bisect } from '../bisect.ts'
 
 /** Records kept for each actor; the oldest go first. */
 export const KEPT_RECORDS_MAX = 5_000
@@ -237,13 +239,7 @@ function stateUntil({ base, records }: ActorHistory, n: number): string | undefi
 
 /** How many of the records count; they are in the order of their numbers, and a story may have very many. */
 function countUntil(records: ActorHistory['records'], n: number): number {
-  let [low, high] = [0, records.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((records[middle]?.n ?? 0) <= n) low = middle + 1
-    else high = middle
-  }
-  return low
+  return bisect(records.length, (at) => (records[at]?.n ?? 0) <= n)
 }
 
 /** The actor to show first: the run to which something happened last, or else the newest one that goes on. */

@@ -42,7 +42,6 @@ export const modelInPlace = (): Model => current
 
 /** The last record that counts; undefined: the present. */
 export const cursor = signal<number | undefined>(undefined)
-export const isPaused = computed(() => cursor.value !== undefined)
 export const chosenRecord = signal<number | undefined>(undefined)
 
 export const TABS = [

@@ -2,7 +2,7 @@
  * The attempts of a run as parts of its log: where each begins and ends, how it ended, what it has cost. The tries to
  * publish the work of an attempt belong to it.
  */
-import type { EventRange } from '../../../client/run-events.ts'
+import { type EventRange, hasEnded } from '../../../client/run-events.ts'
 import type { RunLogSource } from '../../../client/run-log.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import type { RunEvent, RunStatus } from '../../../protocol/run.ts'
@@ -27,8 +27,6 @@ export type SpanEvent = RunEvent & { readonly type: 'status' | 'cost' }
 
 export const isSpanEvent = (event: RunEvent): event is SpanEvent =>
   event.type === 'status' || event.type === 'cost'
-
-const ENDED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
 
 /** @param events in their order; others than changes of state and costs say nothing about attempts */
 export function attemptSpans(events: readonly SpanEvent[]): AttemptSpan[] {
@@ -58,8 +56,8 @@ export function attemptSpans(events: readonly SpanEvent[]): AttemptSpan[] {
       spans[last] = {
         ...current,
         status,
-        ended: ENDED.includes(status) ? at : undefined,
-        reason: ENDED.includes(status) || isTry ? reason : undefined,
+        ended: hasEnded({ status }) ? at : undefined,
+        reason: hasEnded({ status }) || isTry ? reason : undefined,
       }
   }
   return spans

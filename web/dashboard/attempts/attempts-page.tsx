@@ -1,7 +1,8 @@
 /** Two attempts of a run side by side: how each went, what it cost, and its part of the log. */
+
 import { useEffect, useMemo } from 'preact/hooks'
 import { sumOf } from '../../../client/cost-sums.ts'
-import { readEvents } from '../../../client/run-events.ts'
+import { hasEnded, readEvents } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
@@ -15,6 +16,7 @@ import { countOf, formatSum, formatTokens } from '../../text/amounts.ts'
 import { formatClock, formatFullTime } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import type { PageProps } from '../pages.ts'
+import { LogProblem, WrapButton } from '../run/log/log-panel.tsx'
 import { LogRows } from '../run/log/log-rows.tsx'
 import { LogView } from '../run/log/log-view.ts'
 import { connection } from '../state/host.ts'
@@ -57,14 +59,7 @@ export function AttemptsPage({ params: { id = '' } }: PageProps) {
       </nav>
       <PageHead title={`Attempts of ${run.ticket.identifier}`} beside={run.ticket.title} />
       {spans.data.length < 2 ? (
-        <Empty
-          title="There is one attempt"
-          button={
-            <a class="button" href={runAddress(id)}>
-              Show the run
-            </a>
-          }
-        >
+        <Empty title="There is one attempt" link={{ to: runAddress(id), text: 'Show the run' }}>
           A second one begins when the run is retried, or queued again after a failure.
         </Empty>
       ) : (
@@ -133,7 +128,7 @@ interface AttemptColumnProps {
 function AttemptColumn({ run, span, options, choose }: AttemptColumnProps) {
   const { number, status, reason, began, ended, next } = span
   // An attempt that gave way to another without an end of its own was queued again.
-  const glyph: StateGlyph = next !== undefined && !isEnd(status) ? 'queued' : (status as StateGlyph)
+  const glyph: StateGlyph = next !== undefined && !hasEnded(span) ? 'queued' : (status as StateGlyph)
   return (
     <section class="attempt-column" aria-label={`Attempt ${number}`}>
       <div class="card attempt-facts">
@@ -152,9 +147,6 @@ function AttemptColumn({ run, span, options, choose }: AttemptColumnProps) {
     </section>
   )
 }
-
-const isEnd = (status: string): boolean =>
-  status === 'completed' || status === 'failed' || status === 'cancelled'
 
 function AttemptCost({ run, span: { costs } }: Pick<AttemptColumnProps, 'run' | 'span'>) {
   if (costs.length === 0) return <span class="faint">No cost was reported.</span>
@@ -178,7 +170,7 @@ function AttemptLog({ runId, span }: { readonly runId: string; readonly span: At
   const view = useMemo(() => openView(runId, span), [])
   useEffect(() => () => view.close(), [view])
   void view.version.value
-  const { isRead, failure, older, isReadingOlder } = view.state.value
+  const { isRead, older, isReadingOlder } = view.state.value
   const isGrowing = span.next === undefined && span.ended === undefined
   return (
     <section class={`card log${isGrowing ? ' growing' : ''}`} role="log" aria-live="off" aria-label="Log">
@@ -195,22 +187,10 @@ function AttemptLog({ runId, span }: { readonly runId: string; readonly span: At
           </Button>
         )}
         <span class="log-toggles">
-          <Button
-            kind="plain-quiet"
-            pressed={view.isWrapping.value}
-            act={() => {
-              view.isWrapping.value = !view.isWrapping.value
-            }}
-          >
-            Wrap
-          </Button>
+          <WrapButton view={view} />
         </span>
       </div>
-      {failure !== undefined && (
-        <p class="log-problem" role="alert">
-          The log could not be read: {failure}. Trying again.
-        </p>
-      )}
+      <LogProblem view={view} />
       {isRead ? <LogRows view={view} isRunning={isGrowing} /> : <Skeleton rows={8} />}
     </section>
   )

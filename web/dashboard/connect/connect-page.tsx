@@ -1,4 +1,5 @@
 /** The accounts that the host works with: connected, mended and disconnected here. No credential is ever shown. */
+
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { hasEnded } from '../../../client/run-events.ts'
@@ -7,6 +8,7 @@ import { type AgentSettings, agentOf } from '../../../protocol/run-agent.ts'
 import { Button } from '../../elements/button.tsx'
 import { askBefore } from '../../elements/dialog.tsx'
 import { bound, TextField } from '../../elements/field.tsx'
+import { submitBy } from '../../elements/form.ts'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Failure, Skeleton } from '../../elements/placeholder.tsx'
@@ -265,14 +267,7 @@ function KeyForm({ account: { title, provider }, field, go }: KeyFormProps) {
     )
   }
   return (
-    <form
-      class="connect-key"
-      autocomplete="off"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void send()
-      }}
-    >
+    <form class="connect-key" autocomplete="off" onSubmit={submitBy(send)}>
       <TextField
         label={`${provider === 'codehost' ? 'Token' : 'Key'} of ${title}`}
         hint="The host checks it and keeps it only if it works. Nobody can read it here afterwards."

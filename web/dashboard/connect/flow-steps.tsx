@@ -1,10 +1,12 @@
 /** The next step of a person while an account is being connected. */
+
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { ConnectPollResponse, ConnectResponse } from '../../../protocol/connect.ts'
 import { messageOf } from '../../../protocol/message-of.ts'
 import { Button } from '../../elements/button.tsx'
 import { bound, TextField } from '../../elements/field.tsx'
+import { submitBy } from '../../elements/form.ts'
 import { Glyph, Icon } from '../../elements/glyph.tsx'
 import { now } from '../../elements/moments.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
@@ -135,14 +137,7 @@ function RedirectStep({ page, go }: RedirectStepProps) {
         <p class="quiet">
           The host is on another machine. Paste the whole address, which begins with http://localhost.
         </p>
-        <form
-          class="connect-key"
-          autocomplete="off"
-          onSubmit={(event) => {
-            event.preventDefault()
-            void send()
-          }}
-        >
+        <form class="connect-key" autocomplete="off" onSubmit={submitBy(send)}>
           <TextField label="Address" type="password" problem={problem.value} {...bound(pasted)} />
           <Button
             act={send}

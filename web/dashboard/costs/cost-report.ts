@@ -173,17 +173,8 @@ function dearestOf(parts: readonly CostPart[]): CostReport['dearest'] {
 
 // ---- figures -------------------------------------------------------------------------------------------------------
 
-export interface RunFigures {
-  /** Completed runs whose cost is known. */
-  readonly completed: number
-  readonly medianUsd?: number
-  /** 95% of them cost at most so much. */
-  readonly highUsd?: number
-  readonly hasEstimates: boolean
-}
-
-/** The cost of a completed run: of all its executions, whenever they were. */
-export function completedFigures(spent: readonly SpentCost[], since: number): RunFigures {
+/** The cost of a completed run: of all its executions, whenever they were. 95% of the runs cost at most `highUsd`. */
+export function completedFigures(spent: readonly SpentCost[], since: number) {
   const known = runsOf(spent).filter(
     ({ status, finishedAt, costTotals }) =>
       status === 'completed' &&
@@ -209,14 +200,8 @@ function quantile(sorted: readonly number[], share: number): number {
   return low + (high - low) * (at - Math.floor(at))
 }
 
-export interface MergedFigures {
-  readonly merged: number
-  readonly averageUsd?: number
-  readonly hasEstimates: boolean
-}
-
 /** The cost of a merged pull request: all runs of its ticket in the range, the failed ones included. */
-export function mergedFigures(spent: readonly SpentCost[]): MergedFigures {
+export function mergedFigures(spent: readonly SpentCost[]) {
   const pulls = new Set<string>()
   const ticketIds = new Set<string>()
   for (const { ticket, prState, pull, prUrl, id } of runsOf(spent)) {

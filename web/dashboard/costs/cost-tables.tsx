@@ -9,7 +9,11 @@ import { ageOf, formatDuration } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
 import type { CostReport, ReportGroup, ReportRow } from './cost-report.ts'
 
-const NAMES: Readonly<Record<ReportGroup, string>> = { agent: 'Agent', model: 'Model', repo: 'Repository' }
+export const GROUP_NAMES: Readonly<Record<ReportGroup, string>> = {
+  agent: 'Agent',
+  model: 'Model',
+  repo: 'Repository',
+}
 const BARS_MAX = 7
 
 /** All tokens that a model read, from a cache or not. */
@@ -25,20 +29,14 @@ const estimateOf = ({ costUsd, estimatedUsd }: CostSum): string =>
 export function GroupTable({ report, by }: { readonly report: CostReport; readonly by: ReportGroup }) {
   const { rows, total } = report
   return (
-    <Section title={`By ${NAMES[by].toLowerCase()}`} aside="Sorted by cost">
+    <Section title={`By ${GROUP_NAMES[by].toLowerCase()}`} aside="Sorted by cost">
       <div class="card scrolled">
         <table class="rows cost-table">
           <thead>
             <tr>
-              <th>{NAMES[by]}</th>
+              <th>{GROUP_NAMES[by]}</th>
               {by !== 'agent' && <th class="cost-wide">Agent</th>}
-              <th class="number">Runs</th>
-              <th class="number">Input</th>
-              <th class="number cost-wide">From cache</th>
-              <th class="number cost-wide">Output</th>
-              <th class="number cost-wide">Per run</th>
-              <th class="number">Cost</th>
-              <th class="number cost-wide">Estimated</th>
+              <AmountHeads isPerRun />
               <th class="cost-wide">Share</th>
             </tr>
           </thead>
@@ -51,7 +49,7 @@ export function GroupTable({ report, by }: { readonly report: CostReport; readon
             <tr>
               <th scope="row">All</th>
               {by !== 'agent' && <td class="cost-wide" />}
-              <Amounts sum={total} perRunUsd={report.perRunUsd} />
+              <Amounts sum={total} perRun={{ costUsd: report.perRunUsd }} />
               <td class="cost-wide" />
             </tr>
           </tfoot>
@@ -74,7 +72,7 @@ function GroupLine({ row, by }: { readonly row: ReportRow; readonly by: ReportGr
         {isMadeUp && <span class="tag">made up</span>}
       </th>
       {by !== 'agent' && <td class="quiet cost-wide">{agents.join(', ')}</td>}
-      <Amounts sum={row} perRunUsd={perRunUsd} />
+      <Amounts sum={row} perRun={{ costUsd: perRunUsd }} />
       <td class="nowrap cost-wide">
         {share === undefined ? (
           <span class="quiet">–</span>
@@ -88,7 +86,25 @@ function GroupLine({ row, by }: { readonly row: ReportRow; readonly by: ReportGr
   )
 }
 
-function Amounts({ sum, perRunUsd }: { readonly sum: CostSum; readonly perRunUsd: number | undefined }) {
+const AmountHeads = ({ isPerRun = false }: { readonly isPerRun?: boolean }) => (
+  <>
+    <th class="number">Runs</th>
+    <th class="number">Input</th>
+    <th class="number cost-wide">From cache</th>
+    <th class="number cost-wide">Output</th>
+    {isPerRun && <th class="number cost-wide">Per run</th>}
+    <th class="number">Cost</th>
+    <th class="number cost-wide">Estimated</th>
+  </>
+)
+
+interface AmountsProps {
+  readonly sum: CostSum
+  /** Absent where no column has it. */
+  readonly perRun?: { readonly costUsd: number | undefined }
+}
+
+function Amounts({ sum, perRun }: AmountsProps) {
   const estimated = sum.estimatedUsd !== undefined && sum.estimatedUsd === sum.costUsd
   return (
     <>
@@ -96,9 +112,11 @@ function Amounts({ sum, perRunUsd }: { readonly sum: CostSum; readonly perRunUsd
       <td class="number nowrap">{formatTokens(tokensRead(sum))}</td>
       <td class="number cost-wide">{cacheShare(sum)}</td>
       <td class="number nowrap cost-wide">{formatTokens(sum.outputTokens)}</td>
-      <td class="number cost-wide">
-        {formatMoney(perRunUsd === undefined ? undefined : { costUsd: perRunUsd, estimated })}
-      </td>
+      {perRun !== undefined && (
+        <td class="number cost-wide">
+          {formatMoney(perRun.costUsd === undefined ? undefined : { costUsd: perRun.costUsd, estimated })}
+        </td>
+      )}
       <td class="number cost">{formatSum(sum)}</td>
       <td class="number quiet cost-wide">{estimateOf(sum)}</td>
     </>
@@ -118,9 +136,9 @@ export function GroupBars({ report, by }: { readonly report: CostReport; readonl
   const most = rows[0]?.costUsd ?? 0
   const shown = rows.slice(0, BARS_MAX)
   return (
-    <section class="card padded cost-bars" aria-label={`By ${NAMES[by].toLowerCase()}`}>
+    <section class="card padded cost-bars" aria-label={`By ${GROUP_NAMES[by].toLowerCase()}`}>
       <header class="chart-head">
-        <h2>By {NAMES[by].toLowerCase()}</h2>
+        <h2>By {GROUP_NAMES[by].toLowerCase()}</h2>
         <span class="faint">{report.days.length} days</span>
       </header>
       <ul>
@@ -148,24 +166,14 @@ export function DayTable({ report: { byDay } }: { readonly report: CostReport })
           <thead>
             <tr>
               <th>Day</th>
-              <th class="number">Runs</th>
-              <th class="number">Input</th>
-              <th class="number cost-wide">From cache</th>
-              <th class="number cost-wide">Output</th>
-              <th class="number">Cost</th>
-              <th class="number cost-wide">Estimated</th>
+              <AmountHeads />
             </tr>
           </thead>
           <tbody>
             {byDay.toReversed().map((sum) => (
               <tr key={sum.key} class={sum.runs === 0 ? 'faint' : ''}>
                 <th scope="row">{longDay(sum.key)}</th>
-                <td class="number">{formatCount(sum.runs)}</td>
-                <td class="number nowrap">{formatTokens(tokensRead(sum))}</td>
-                <td class="number cost-wide">{cacheShare(sum)}</td>
-                <td class="number nowrap cost-wide">{formatTokens(sum.outputTokens)}</td>
-                <td class="number cost">{formatSum(sum)}</td>
-                <td class="number quiet cost-wide">{estimateOf(sum)}</td>
+                <Amounts sum={sum} />
               </tr>
             ))}
           </tbody>

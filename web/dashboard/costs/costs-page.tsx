@@ -29,22 +29,18 @@ import {
   type ReportGroup,
   reportOf,
 } from './cost-report.ts'
-import { DayTable, DearestRuns, GroupBars, GroupTable } from './cost-tables.tsx'
+import { DayTable, DearestRuns, GROUP_NAMES, GroupBars, GroupTable } from './cost-tables.tsx'
 
 const RANGES = ['7', '14', '30', '90'] as const
 type Range = (typeof RANGES)[number]
-const GROUPS: readonly (readonly [ReportGroup, string])[] = [
-  ['agent', 'Agent'],
-  ['model', 'Model'],
-  ['repo', 'Repository'],
-]
+const GROUPS = ['agent', 'model', 'repo'] as const
 const RANGE_DEFAULT: Range = '14'
 const GROUP_DEFAULT: ReportGroup = 'agent'
 
 export function CostsPage() {
   const { query } = address.value
   const range = RANGES.find((known) => known === query.get('days')) ?? RANGE_DEFAULT
-  const by = GROUPS.find(([known]) => known === query.get('by'))?.[0] ?? GROUP_DEFAULT
+  const by = GROUPS.find((known) => known === query.get('by')) ?? GROUP_DEFAULT
   const since = midnightBefore(now.value, Number(range) - 1)
   const all = useAllRuns()
   const spent = useSpentSince(all.data && since)
@@ -67,7 +63,7 @@ export function CostsPage() {
             <Segments
               label="Grouped by"
               value={by}
-              options={GROUPS}
+              options={GROUPS.map((group) => [group, GROUP_NAMES[group]] as const)}
               choose={(group) => changeQuery({ by: group === GROUP_DEFAULT ? undefined : group })}
             />
             <Button
@@ -105,7 +101,7 @@ function Report({ report, spent, by, since }: ReportProps) {
     <>
       <CostFigures report={report} spent={spent} today={today} since={since} />
       <div class="cost-columns">
-        <CostChart report={report} title={`By day and ${GROUP_WORDS[by]}`} />
+        <CostChart report={report} title={`By day and ${GROUP_NAMES[by].toLowerCase()}`} />
         <GroupBars report={besideReport} by={beside} />
       </div>
       <Remarks report={report} />
@@ -114,12 +110,6 @@ function Report({ report, spent, by, since }: ReportProps) {
       <DearestRuns report={report} />
     </>
   )
-}
-
-const GROUP_WORDS: Readonly<Record<ReportGroup, string>> = {
-  agent: 'agent',
-  model: 'model',
-  repo: 'repository',
 }
 
 /** Sentences about what the amounts leave out, and what of them nobody has paid. */

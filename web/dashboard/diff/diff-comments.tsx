@@ -1,5 +1,7 @@
 /** The comments of a person in a diff: those that wait in the review, and those being written. */
+
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { messageOf } from '../../../protocol/message-of.ts'
 import { Button } from '../../elements/button.tsx'
@@ -11,115 +13,88 @@ import { linesBetween } from './diff-rows.ts'
 import type { DiffState, SentComment } from './diff-state.ts'
 import { instructionsOf, type LineComment, lineWords } from './diff-state.ts'
 
-export function PendingComment({
-  state,
-  comment,
-}: {
-  readonly state: DiffState
+interface WaitingProps {
+  readonly kind: 'pending' | 'sent'
   readonly comment: LineComment
-}) {
-  return (
-    <div class="diff-inset" role="cell">
-      <div class="comment-box pending">
-        <p class="comment-words">{comment.body}</p>
-        <div class="comment-foot">
-          <span class="faint">{capitalized(lineWords(comment))}, not sent</span>
-          <Button kind="plain-quiet" act={() => state.remove(comment)}>
-            Remove
-          </Button>
-          <Button act={() => state.edit(comment)}>Edit</Button>
-        </div>
+  /** Stands behind the name of its line. */
+  readonly words: ComponentChildren
+  readonly children: ComponentChildren
+}
+
+const Waiting = ({ kind, comment, words, children }: WaitingProps) => (
+  <div class="diff-inset" role="cell">
+    <div class={`comment-box ${kind}`}>
+      <p class="comment-words">{comment.body}</p>
+      <div class="comment-foot">
+        <span class="faint">
+          {capitalized(lineWords(comment))}, {words}
+        </span>
+        {children}
       </div>
     </div>
-  )
+  </div>
+)
+
+interface CommentProps<C> {
+  readonly state: DiffState
+  readonly comment: C
 }
+
+export const PendingComment = ({ state, comment }: CommentProps<LineComment>) => (
+  <Waiting kind="pending" comment={comment} words="not sent">
+    <Button kind="plain-quiet" act={() => state.remove(comment)}>
+      Remove
+    </Button>
+    <Button act={() => state.edit(comment)}>Edit</Button>
+  </Waiting>
+)
 
 const SENT_WORDS = {
   agent: 'sent to the agent',
   review: 'sent with your review; the code host does not show it yet',
 } as const
 
-export function SentMark({ state, comment }: { readonly state: DiffState; readonly comment: SentComment }) {
-  return (
-    <div class="diff-inset" role="cell">
-      <div class="comment-box sent">
-        <p class="comment-words">{comment.body}</p>
-        <div class="comment-foot">
-          <span class="faint">
-            {capitalized(lineWords(comment))}, {SENT_WORDS[comment.to]}, <Age since={comment.at} /> ago
-          </span>
-          <Button kind="plain-quiet" act={() => state.hideSent(comment)}>
-            Hide
-          </Button>
-        </div>
-      </div>
-    </div>
-  )
-}
+export const SentMark = ({ state, comment }: CommentProps<SentComment>) => (
+  <Waiting
+    kind="sent"
+    comment={comment}
+    words={
+      <>
+        {SENT_WORDS[comment.to]}, <Age since={comment.at} /> ago
+      </>
+    }
+  >
+    <Button kind="plain-quiet" act={() => state.hideSent(comment)}>
+      Hide
+    </Button>
+  </Waiting>
+)
 
-export function DraftBox({
-  draft,
-  diff,
-  isNew,
-}: {
+interface DraftBoxProps {
   readonly draft: LineComment
   readonly diff: DiffProps
-  readonly isNew: boolean
-}) {
-  const { state, files, sendToAgent } = diff
-  const send = async (): Promise<void> => {
-    const at = files.findIndex(({ path }) => path === draft.path)
-    const file = files[at]
-    const first = { ...draft, line: draft.from ?? draft.line }
-    const lines = file === undefined ? [] : linesBetween(rowsOf(file, at), first, draft)
-    await sendToAgent?.(instructionsOf([{ comment: draft, lines }]))
-    state.markSentToAgent(draft)
-  }
-  return (
-    <CommentBox
-      draft={draft}
-      isNew={isNew}
-      write={(body) => state.write(draft, body)}
-      discard={() => state.discard(draft)}
-      addToReview={() => state.addToReview(draft)}
-      reviewUnavailable={diff.reviewUnavailable}
-      sendToAgent={sendToAgent === undefined ? undefined : send}
-      sendUnavailable={diff.sendUnavailable}
-    />
-  )
-}
-
-// ---- the box -------------------------------------------------------------------------------------------------------
-
-interface CommentBoxProps {
-  readonly draft: LineComment
   /** Whether the box was opened just now, and gets the focus. */
   readonly isNew: boolean
-  readonly write: (body: string) => void
-  readonly discard: () => void
-  readonly addToReview: () => void
-  readonly reviewUnavailable: string | undefined
-  /** Absent where there is no agent to send to. */
-  readonly sendToAgent: (() => Promise<void>) | undefined
-  readonly sendUnavailable: string | undefined
 }
 
 /** The box of a comment being written on lines of a diff. Its words go into the review, or to the agent at once. */
-function CommentBox(props: CommentBoxProps) {
-  const { draft, write, discard, addToReview, sendToAgent } = props
+export function DraftBox({ draft, diff, isNew }: DraftBoxProps) {
+  const { state, files, sendToAgent, sendUnavailable, reviewUnavailable } = diff
+  const discard = () => state.discard(draft)
   const id = useId()
   const field = useRef<HTMLTextAreaElement>(null)
   const problem = useSignal<string | undefined>(undefined)
   const words = `${lineWords(draft)}${draft.side === 'LEFT' ? ' before the change' : ''}`
   const empty = draft.body.trim() === '' ? 'Write the comment first.' : undefined
   useEffect(() => {
-    if (props.isNew) field.current?.focus({ preventScroll: true })
+    if (isNew) field.current?.focus({ preventScroll: true })
   }, [])
 
   async function send(): Promise<void> {
     problem.value = undefined
     try {
-      await sendToAgent?.()
+      await sendToAgent?.(instructionsOf([{ comment: draft, lines: commentedLines(files, draft) }]))
+      state.markSentToAgent(draft)
     } catch (error) {
       problem.value = messageOf(error)
     }
@@ -132,7 +107,7 @@ function CommentBox(props: CommentBoxProps) {
     event.preventDefault()
     event.stopPropagation()
     if (isLeaving) discard()
-    else if (empty === undefined && props.reviewUnavailable === undefined) addToReview()
+    else if (empty === undefined && reviewUnavailable === undefined) state.addToReview(draft)
   }
 
   return (
@@ -146,7 +121,7 @@ function CommentBox(props: CommentBoxProps) {
         rows={3}
         placeholder="What should change, and why"
         value={draft.body}
-        onInput={(event) => write(event.currentTarget.value)}
+        onInput={(event) => state.write(draft, event.currentTarget.value)}
         onKeyDown={onKeyDown}
       />
       {problem.value !== undefined && (
@@ -159,15 +134,22 @@ function CommentBox(props: CommentBoxProps) {
         <Button kind="plain-quiet" act={discard}>
           Discard
         </Button>
-        <Button act={addToReview} unavailable={props.reviewUnavailable ?? empty}>
+        <Button act={() => state.addToReview(draft)} unavailable={reviewUnavailable ?? empty}>
           Add to review <kbd>Ctrl ↵</kbd>
         </Button>
         {sendToAgent !== undefined && (
-          <Button kind="primary" busyWord="Sending" act={send} unavailable={props.sendUnavailable ?? empty}>
+          <Button kind="primary" busyWord="Sending" act={send} unavailable={sendUnavailable ?? empty}>
             Send to agent
           </Button>
         )}
       </div>
     </div>
   )
+}
+
+function commentedLines(files: DiffProps['files'], comment: LineComment) {
+  const at = files.findIndex(({ path }) => path === comment.path)
+  const file = files[at]
+  const first = { ...comment, line: comment.from ?? comment.line }
+  return file === undefined ? [] : linesBetween(rowsOf(file, at), first, comment)
 }

@@ -1,4 +1,5 @@
 /** The fleet: every worker with its slots and leases, and the ways in which machines join. */
+
 import { useComputed, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { productName } from '../../../client/agent-names.ts'
@@ -9,12 +10,12 @@ import { now } from '../../elements/moments.tsx'
 import { PageHead } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { Reason } from '../../elements/reason.tsx'
-import { showError } from '../../elements/toasts.ts'
 import { address, changeQuery } from '../../router.ts'
 import { countOf, formatCount } from '../../text/amounts.ts'
 import { SearchFilter, stepActs, ValueFilter } from '../list-filters.tsx'
 import { openInspector } from '../open-inspector.ts'
 import { PAIR, queueGroups } from '../overview/queue-groups.ts'
+import { isPaused, PauseButton, pauseAct, resume } from '../runs/pause.tsx'
 import { totals } from '../state/current-totals.ts'
 import { host } from '../state/host.ts'
 import { live } from '../state/live.ts'
@@ -98,7 +99,6 @@ function Summary() {
 }
 
 function HeadActs({ view }: { readonly view: 'cards' | 'table' }) {
-  const isPaused = config.value?.policy.paused === true
   return (
     <>
       <Segments
@@ -110,21 +110,13 @@ function HeadActs({ view }: { readonly view: 'cards' | 'table' }) {
         ]}
         choose={(chosen) => changeQuery({ view: chosen === 'cards' ? undefined : chosen })}
       />
-      <Button act={changePause} busyWord={isPaused ? 'Resuming' : 'Pausing'}>
-        {isPaused ? 'Resume dispatching' : 'Pause dispatching'}
-      </Button>
+      <PauseButton />
       <Button kind="primary" busyWord="Making a token" act={showPairing}>
         Pair a worker
       </Button>
     </>
   )
 }
-
-const changePause = (): Promise<void> =>
-  (config.value?.policy.paused === true ? host.resumeDispatch() : host.pauseDispatch()).then(
-    () => {},
-    showError,
-  )
 
 function NoWorkers() {
   const isLocalOff = config.value?.worker.local === false
@@ -173,15 +165,7 @@ function useFragment(fragment: string, choose: (id: string) => void): void {
 }
 
 function pageActs(): Act[] {
-  return [
-    { id: 'pair', title: 'Pair a worker', group: GROUP, act: showPairing },
-    {
-      id: 'pause',
-      title: config.value?.policy.paused === true ? 'Resume dispatching' : 'Pause dispatching',
-      group: GROUP,
-      act: changePause,
-    },
-  ]
+  return [{ id: 'pair', title: 'Pair a worker', group: GROUP, act: showPairing }, pauseAct(GROUP)]
 }
 
 function listActs(rows: readonly FleetRow[], chosen: { value: string | undefined }): Act[] {
@@ -233,17 +217,16 @@ function FleetDemand() {
   const waiting = [...runs.value.values()].filter(
     ({ status, queueReason = '' }) => status === 'queued' && FLEET_REASONS.test(queueReason),
   )
-  const isPaused = config.value?.policy.paused === true
-  if (waiting.length === 0 && !isPaused) return null
+  if (waiting.length === 0 && !isPaused()) return null
   return (
     <ul class="card padded fleet-demand" aria-label="What the queue waits for">
-      {isPaused && (
+      {isPaused() && (
         <li>
           <Reason
             fact="Dispatching is paused."
             explanation="Runs in progress go on, and no new ones start."
             cure={
-              <Button kind="link" act={() => host.resumeDispatch().then(() => {}, showError)}>
+              <Button kind="link" act={resume}>
                 Resume dispatching
               </Button>
             }

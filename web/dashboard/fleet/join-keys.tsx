@@ -1,10 +1,11 @@
 /** Join keys, with which many machines enroll: the list, a new one, and the deletion with or without its workers. */
+
 import { signal, useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
 import type { JoinKey, JoinKeyResponse } from '../../../protocol/join-key.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
 import { bound, CheckField, SelectField, TextField } from '../../elements/field.tsx'
+import { useForgotten } from '../../elements/form.ts'
 import { FormDialog } from '../../elements/form-dialog.tsx'
 import { Moment, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
@@ -26,12 +27,7 @@ export function JoinKeys() {
     host.listJoinKeys({}, { signal: abort }),
   )
   // A key is a secret; leaving the page forgets it.
-  useEffect(
-    () => () => {
-      created.value = undefined
-    },
-    [],
-  )
+  useForgotten(created)
   const keys = read.data?.joinKeys ?? []
   const create = () =>
     showDialog((close) => (

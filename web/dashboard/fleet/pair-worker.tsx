@@ -1,10 +1,12 @@
 /** Pairing one machine by a token that is good once: the token, the line to paste, and the worker that came. */
+
 import { signal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
 import { type JoinCommand, joinCommand } from '../../../client/join-address.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { PairingTokenResponse } from '../../../protocol/worker.ts'
 import { Button } from '../../elements/button.tsx'
+import { Fact } from '../../elements/fact.tsx'
+import { useForgotten } from '../../elements/form.ts'
 import { Moment, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { PasteLine } from '../../elements/paste-line.tsx'
@@ -38,12 +40,7 @@ export async function showPairing(): Promise<void> {
 export function PairWorker() {
   const shown = pairing.value
   // A token is a secret; leaving the page forgets it.
-  useEffect(
-    () => () => {
-      pairing.value = undefined
-    },
-    [],
-  )
+  useForgotten(pairing)
   return (
     <Section
       id="pair"
@@ -114,36 +111,27 @@ function Token({ pairing: { minted, known } }: { readonly pairing: Pairing }) {
         ))}
       </ol>
       <dl class="facts pair-facts">
-        <div>
-          <dt>State</dt>
-          <dd>
-            {joined !== undefined ? (
-              <>
-                <a href={workerAddress(joined.id)}>{joined.name}</a> has joined
-              </>
-            ) : left > 0 ? (
-              <>Waiting for a worker, {formatDuration(left)} left</>
-            ) : (
-              'The token has ended'
-            )}
-          </dd>
-        </div>
+        <Fact name="State">
+          {joined !== undefined ? (
+            <>
+              <a href={workerAddress(joined.id)}>{joined.name}</a> has joined
+            </>
+          ) : left > 0 ? (
+            <>Waiting for a worker, {formatDuration(left)} left</>
+          ) : (
+            'The token has ended'
+          )}
+        </Fact>
         {fingerprint !== undefined && (
-          <div>
-            <dt>Certificate</dt>
-            <dd>
-              <code class="fingerprint">{fingerprint}</code>
-            </dd>
-          </div>
+          <Fact name="Certificate">
+            <code class="fingerprint">{fingerprint}</code>
+          </Fact>
         )}
-        <div>
-          <dt>Another</dt>
-          <dd>
-            <Button kind="link" act={showPairing}>
-              Make a new token
-            </Button>
-          </dd>
-        </div>
+        <Fact name="Another">
+          <Button kind="link" act={showPairing}>
+            Make a new token
+          </Button>
+        </Fact>
       </dl>
     </div>
   )

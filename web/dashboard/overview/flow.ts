@@ -32,16 +32,11 @@ const BELOW_TRACKS = 14
 const ABOVE_JOIN = 56
 const BELOW_JOIN = 52
 
-export interface FlowFrame {
-  readonly height: number
-  /** The height of the line before the tracks and after them. */
-  readonly middle: number
-  /** The height of the first track. */
-  readonly top: number
-}
-
-/** The drawing's measures for a number of tracks; a single one needs as much room for its ends as three. */
-export function flowFrame(tracks: number): FlowFrame {
+/**
+ * The drawing's measures for a number of tracks; a single one needs as much room for its ends as three. The line before
+ * and after the tracks is at `middle`, the first track at `top`.
+ */
+export function flowFrame(tracks: number) {
   const half = ((Math.max(1, tracks) - 1) * TRACK_HEIGHT) / 2
   const middle = Math.max(ABOVE_TRACKS + half, ABOVE_JOIN)
   const below = Math.max(half + TRACK_HEIGHT + BELOW_TRACKS, BELOW_JOIN)
@@ -78,7 +73,7 @@ function* blocksOf(runs: Iterable<Run>): Generator<FlowBlock> {
   for (const run of runs) if (isPhase(run.status)) yield { run, phase: run.status }
 }
 
-const isPhase = (status: RunStatus): status is FlowPhase => PHASES.some((phase) => phase === status)
+export const isPhase = (status: RunStatus): status is FlowPhase => PHASES.some((phase) => phase === status)
 
 function trackOf(
   { id, name, state, connection, capabilities, activeRuns }: WorkerView,

@@ -1,12 +1,13 @@
 /** Runs that have just ended: they stay in their place for a moment, with their new glyph, before they move. */
+
 import { signal } from '@preact/signals'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
+import { isPhase } from './flow.ts'
 
 const STAY_MS = 2_000
-const IN_PROGRESS: readonly string[] = ['preparing', 'running', 'finalizing']
 
-export const isInProgress = ({ status }: Pick<Run, 'status'>): boolean => IN_PROGRESS.includes(status)
+export const isInProgress = ({ status }: Pick<Run, 'status'>): boolean => isPhase(status)
 
 export class LeavingRuns {
   readonly ids = signal<ReadonlySet<string>>(new Set())

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { hasUnpublishedWork } from '../../../client/run-events.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { shortenEnd } from '../../../protocol/shorten.ts'
-import { Button } from '../../elements/button.tsx'
+import { Button, OpenButton } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Moment } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
@@ -62,14 +62,7 @@ export function NeedsYou() {
       </ul>
       {entries.length > FIRST_SHOWN && !isOpen.value && (
         <div class={`needs-more${entries.length > FIRST_SHOWN_WIDE ? ' wide' : ''}`}>
-          <Button
-            kind="link"
-            act={() => {
-              isOpen.value = true
-            }}
-          >
-            Show all {formatCount(entries.length)}
-          </Button>
+          <OpenButton isOpen={isOpen}>Show all {formatCount(entries.length)}</OpenButton>
         </div>
       )}
       {attentionMore.value > 0 && (

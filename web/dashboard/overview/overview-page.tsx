@@ -1,4 +1,5 @@
 /** The overview: what needs a person first, then what runs, what waits and why, and what has ended. */
+
 import { effect } from '@preact/signals'
 import { useEffect, useMemo } from 'preact/hooks'
 import { hasEnded } from '../../../client/run-events.ts'
@@ -11,14 +12,13 @@ import { useLaterPart } from '../../elements/later-part.ts'
 import { Age, now, Span } from '../../elements/moments.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
-import { showError } from '../../elements/toasts.ts'
 import { formatCount } from '../../text/amounts.ts'
 import { runAddress } from '../addresses.ts'
+import { isPaused, PauseButton, pauseAct } from '../runs/pause.tsx'
 import { RunOutcome } from '../runs/run-outcome.tsx'
 import { chosenClass } from '../runs/selection.ts'
 import { startRun } from '../shell/start-run.ts'
 import { countOfToday, totals } from '../state/current-totals.ts'
-import { host } from '../state/host.ts'
 import { config, isLoaded, runs, tracker } from '../state/records.ts'
 import { eligibleSentence, pollSentence } from '../tracker-words.ts'
 import { FlowDrawing } from './flow-drawing.tsx'
@@ -29,17 +29,7 @@ import { Queued } from './queued.tsx'
 import { RowGlyph } from './row-glyph.tsx'
 
 export function Overview() {
-  const isPaused = config.value?.policy.paused === true
-  const changePause = () =>
-    (isPaused ? host.resumeDispatch() : host.pauseDispatch()).then(() => {}, showError)
-  useActs([
-    {
-      id: 'pause',
-      title: isPaused ? 'Resume dispatching' : 'Pause dispatching',
-      group: 'Overview',
-      act: changePause,
-    },
-  ])
+  useActs([pauseAct('Overview')])
   const { inProgress, queued } = totals.value
   return (
     <>
@@ -48,16 +38,14 @@ export function Overview() {
         beside={
           isLoaded.value && (
             <>
-              {formatCount(inProgress)} in progress, {formatCount(queued)} queued{isPaused && ', paused'}
+              {formatCount(inProgress)} in progress, {formatCount(queued)} queued{isPaused() && ', paused'}
               <SpentToday />
             </>
           )
         }
         acts={
           <>
-            <Button act={changePause} busyWord={isPaused ? 'Resuming' : 'Pausing'}>
-              {isPaused ? 'Resume dispatching' : 'Pause dispatching'}
-            </Button>
+            <PauseButton />
             <Button kind="primary" act={startRun}>
               Start run <kbd>N</kbd>
             </Button>

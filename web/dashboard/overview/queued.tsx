@@ -1,18 +1,18 @@
 /** Queued runs by what they wait for. A reason is said once, with its cure. */
+
 import { useSignal } from '@preact/signals'
 import { productName } from '../../../client/agent-names.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { agentOf } from '../../../protocol/run-agent.ts'
-import { Button } from '../../elements/button.tsx'
+import { Button, OpenButton } from '../../elements/button.tsx'
 import { Age, now } from '../../elements/moments.tsx'
 import { Section } from '../../elements/page-head.tsx'
 import { Reason } from '../../elements/reason.tsx'
-import { showError } from '../../elements/toasts.ts'
 import { formatCount } from '../../text/amounts.ts'
 import { ageOf, formatDuration, formatInstant } from '../../text/times.ts'
 import { runAddress } from '../addresses.ts'
+import { resume } from '../runs/pause.tsx'
 import { chosenClass } from '../runs/selection.ts'
-import { host } from '../state/host.ts'
 import { config, runs } from '../state/records.ts'
 import { PRIORITY_NAMES } from '../tracker-words.ts'
 import { BlockerWords, knownBlockers } from './blocker-words.tsx'
@@ -69,14 +69,7 @@ function Group({ group }: { readonly group: QueueGroup }) {
       </table>
       {shown.length < group.runs.length && (
         <div class="queue-more">
-          <Button
-            kind="link"
-            act={() => {
-              isOpen.value = true
-            }}
-          >
-            Show all {formatCount(group.runs.length)}
-          </Button>
+          <OpenButton isOpen={isOpen}>Show all {formatCount(group.runs.length)}</OpenButton>
         </div>
       )}
     </div>
@@ -103,7 +96,7 @@ export function GroupCure({ cure, isButton = false }: GroupCureProps) {
       </a>
     )
   return (
-    <Button kind={isButton ? 'primary' : 'link'} act={() => host.resumeDispatch().then(() => {}, showError)}>
+    <Button kind={isButton ? 'primary' : 'link'} act={resume}>
       {cure.text}
     </Button>
   )

@@ -1,6 +1,8 @@
 /** The keys of the overview's rows, loaded after the page has drawn them. */
-import { useEffect, useLayoutEffect } from 'preact/hooks'
+
+import { useLayoutEffect } from 'preact/hooks'
 import { useActs } from '../../elements/acts.ts'
+import { useForgotten } from '../../elements/form.ts'
 import { useLaterPart } from '../../elements/later-part.ts'
 import { loadPageStyles } from '../page-styles.ts'
 import { listActs } from '../runs/list-acts.ts'
@@ -21,12 +23,7 @@ export function RowKeys() {
   useLayoutEffect(() => {
     if (id !== undefined) rowOf(id)?.scrollIntoView({ block: 'nearest' })
   }, [id])
-  useEffect(
-    () => () => {
-      chosenRun.value = undefined
-    },
-    [],
-  )
+  useForgotten(chosenRun)
   return id === undefined && marked.value.size === 0 ? null : <LaterRowActs />
 }
 

@@ -10,7 +10,7 @@ import { Button } from '../../elements/button.tsx'
 import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Age } from '../../elements/moments.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
-import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { Failure, isNotFound, NotFound, Skeleton } from '../../elements/placeholder.tsx'
 import { showOutcome } from '../../elements/toasts.ts'
 import { useNarrow } from '../../elements/use-narrow.ts'
 import { countOf } from '../../text/amounts.ts'
@@ -31,7 +31,6 @@ import { checksSummary, sortedChecks, whyNotMerge } from './check-words.ts'
 import { Conversation, Thread } from './conversation.tsx'
 import { PullActs, ReviewBar } from './pull-acts.tsx'
 
-const NOT_FOUND = 404
 const BRANCH_CHARS_MAX = 44
 /** A narrower window has one column, in which the checks come before the diff. */
 const PHONE_WIDTH_MAX = 720
@@ -58,21 +57,15 @@ export function PullPage({ params: { repo = '', number: text = '' } }: PageProps
       </>
     )
   if (error === undefined) return <Skeleton rows={10} />
-  if (error instanceof HostRefusal && error.status === NOT_FOUND)
+  if (error instanceof HostRefusal && isNotFound(error))
     return (
-      <>
-        <PageHead title="No such pull request" />
-        <Empty
-          title={`${repo} #${text} is not there`}
-          button={
-            <a class="button" href="/pulls?state=all">
-              Show all pull requests
-            </a>
-          }
-        >
-          {error.message}
-        </Empty>
-      </>
+      <NotFound
+        noun="pull request"
+        title={`${repo} #${text} is not there`}
+        link={{ to: '/pulls?state=all', text: 'Show all pull requests' }}
+      >
+        {error.message}
+      </NotFound>
     )
   return <Failure error={error} retry={reload} />
 }

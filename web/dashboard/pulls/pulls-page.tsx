@@ -91,11 +91,7 @@ function isConnected(): boolean {
 const NoCodeHost = () => (
   <Empty
     title="No code host is connected"
-    button={
-      <a class="button primary" href="/connect#codehost">
-        Connect the code host
-      </a>
-    }
+    link={{ to: '/connect#codehost', text: 'Connect the code host', isPrimary: true }}
   >
     Branches are pushed and pull requests are opened there.
   </Empty>

@@ -1,7 +1,7 @@
 /**
  * The head of a run's page: its title, its state, the one act that fits the state, a menu with the others, its facts.
  */
-import type { ComponentChildren } from 'preact'
+
 import { productName } from '../../../client/agent-names.ts'
 import { hasEnded, hasUnpublishedWork } from '../../../client/run-events.ts'
 import { changedNothing } from '../../../protocol/changed-nothing.ts'
@@ -11,6 +11,7 @@ import { agentOf } from '../../../protocol/run-agent.ts'
 import { shortenMiddle } from '../../../protocol/shorten.ts'
 import type { Act } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Fact } from '../../elements/fact.tsx'
 import { Glyph, glyphWord, type StateGlyph } from '../../elements/glyph.tsx'
 import { Menu, type MenuEntry } from '../../elements/menu.tsx'
 import { Span } from '../../elements/moments.tsx'
@@ -149,27 +150,15 @@ function RunFacts({ run }: { readonly run: Run }) {
   )
 }
 
-const Fact = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div>
-    <dt>{name}</dt>
-    <dd>{children}</dd>
-  </div>
-)
-
 // ---- acts ----------------------------------------------------------------------------------------------------------
 
 type HeadAct = RunAct | 'diff'
 
-interface HeadActs {
-  /** The act that fits the state; a queued run's is the cure of its reason, which stands there. */
-  readonly primary: HeadAct | undefined
-  readonly beside: readonly HeadAct[]
-  /** Acts that destroy come last. */
-  readonly inMenu: readonly HeadAct[]
-}
-
-/** Chooses which act of a run is the primary one of its page, which stand beside it, and which wait in the menu. */
-function headActs(run: Run, isAvailable: (act: HeadAct) => boolean, isDiffShown: boolean): HeadActs {
+/**
+ * Chooses which act of a run is the primary one of its page, which stand beside it, and which wait in the menu. A queued
+ * run's primary act is the cure of its reason, which stands there.
+ */
+function headActs(run: Run, isAvailable: (act: HeadAct) => boolean, isDiffShown: boolean) {
   const fitting = fittingActs(run).filter((act) => isAvailable(act) && !(act === 'diff' && isDiffShown))
   const primary = fitting[0]
   const beside = besideActs(run).filter((act) => act !== primary && isAvailable(act))

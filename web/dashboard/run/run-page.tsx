@@ -1,14 +1,12 @@
 /** The page of a run: what it does, how it got there, what it says, what it costs, and what can be done with it. */
 import { useEffect, useRef } from 'preact/hooks'
-import { HostRefusal } from '../../../client/errors.ts'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { Run, RunEvent } from '../../../protocol/run.ts'
 import { type Act, useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
 import { Glyph, type StateGlyph } from '../../elements/glyph.tsx'
 import { Moment, now, Span } from '../../elements/moments.tsx'
-import { PageHead } from '../../elements/page-head.tsx'
-import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { Failure, isNotFound, NotFound, Skeleton } from '../../elements/placeholder.tsx'
 import { address, navigate } from '../../router.ts'
 import { formatInstant } from '../../text/times.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
@@ -36,33 +34,21 @@ import { SidePanel } from './side-panel.tsx'
 import { nextPublishAt } from './timeline.ts'
 import { TimelineBars } from './timeline-bars.tsx'
 
-const NOT_FOUND = 404
-
 export function RunPage({ params: { id = '' } }: PageProps) {
   const run = runs.value.get(id)
   // A run that ended long ago is not among the records; asking also refreshes its pull request.
   const loaded = useRequest(id, () => loadRun(id))
   if (run !== undefined) return <LoadedRun run={run} />
   if (loaded.error === undefined) return <Skeleton rows={8} />
-  if (loaded.error instanceof HostRefusal && loaded.error.status === NOT_FOUND) return <NoRun id={id} />
+  if (isNotFound(loaded.error)) return <NoRun id={id} />
   return <Failure error={loaded.error} retry={loaded.reload} />
 }
 
 function NoRun({ id }: { readonly id: string }) {
   return (
-    <>
-      <PageHead title="No such run" />
-      <Empty
-        title={`The host knows no run ${id}`}
-        button={
-          <a class="button" href="/runs">
-            Show all runs
-          </a>
-        }
-      >
-        Runs are kept until somebody deletes the data of the host, so the link may be that of another host.
-      </Empty>
-    </>
+    <NotFound noun="run" title={`The host knows no run ${id}`} link={{ to: '/runs', text: 'Show all runs' }}>
+      Runs are kept until somebody deletes the data of the host, so the link may be that of another host.
+    </NotFound>
   )
 }
 

@@ -1,6 +1,8 @@
 /** The bars of a run's attempts on a common axis, and the same as a list for those who do not see them. */
+
 import type { Run } from '../../../protocol/run.ts'
 import { now } from '../../elements/moments.tsx'
+import { capitalized } from '../../text/sentences.ts'
 import { formatClock, formatDuration } from '../../text/times.ts'
 import { attemptsAddress } from '../addresses.ts'
 import type { RunChanges } from './run-diff.tsx'
@@ -10,13 +12,6 @@ const WIDTH = 1000
 const HEIGHT = 18
 /** A label needs about so much of the axis. */
 const LABEL_SHARE_MIN = 0.11
-
-const WORDS: Readonly<Record<string, string>> = {
-  queued: 'Queued',
-  preparing: 'Preparing',
-  running: 'Running',
-  finalizing: 'Finalizing',
-}
 
 export function TimelineBars({ run, changes }: { readonly run: Run; readonly changes: RunChanges }) {
   const attempts = timelineOf(run, changes.changes, now.value)
@@ -74,7 +69,7 @@ function AttemptBar({ attempt }: { readonly attempt: TimelineAttempt }) {
               }}
             >
               {part.isCompressed ? '⋯ ' : ''}
-              {WORDS[part.status]} {formatDuration(part.to - part.from)}
+              {capitalized(part.status)} {formatDuration(part.to - part.from)}
             </span>
           ))}
         <ul class="visually-hidden">
@@ -91,4 +86,4 @@ function AttemptBar({ attempt }: { readonly attempt: TimelineAttempt }) {
 }
 
 const describe = ({ status, from, to }: TimelinePart): string =>
-  `${WORDS[status] ?? status} ${formatDuration(to - from)}, from ${formatClock(from)} to ${formatClock(to)}`
+  `${capitalized(status)} ${formatDuration(to - from)}, from ${formatClock(from)} to ${formatClock(to)}`

@@ -117,11 +117,10 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
   return (
     <Empty
       title={isFiltered ? 'No run fits the filters' : 'There is no run yet'}
-      button={
-        <a class="button" href={isFiltered ? '/runs' : '/tickets'}>
-          {isFiltered ? 'Show all runs' : 'Go to the tickets'}
-        </a>
-      }
+      link={{
+        to: isFiltered ? '/runs' : '/tickets',
+        text: isFiltered ? 'Show all runs' : 'Go to the tickets',
+      }}
     >
       {isFiltered
         ? 'All runs of the host were searched.'

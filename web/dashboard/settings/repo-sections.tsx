@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { hasEnded } from '../../../client/run-events.ts'
 import type { CodehostRepo } from '../../../protocol/pulls.ts'
-import { Button } from '../../elements/button.tsx'
+import { Button, OpenButton } from '../../elements/button.tsx'
 import { askBefore, showDialog } from '../../elements/dialog.tsx'
 import { bound, TextField } from '../../elements/field.tsx'
 import { FormDialog } from '../../elements/form-dialog.tsx'
@@ -88,14 +88,7 @@ function RepoCard({ section: { name, title, settings }, isFiltered }: RepoCardPr
       ))}
       {hidden > 0 && (
         <div class="repo-more">
-          <Button
-            kind="link"
-            act={() => {
-              isOpened.value = true
-            }}
-          >
-            Show {countOf(hidden, 'more setting')}
-          </Button>
+          <OpenButton isOpen={isOpened}>Show {countOf(hidden, 'more setting')}</OpenButton>
         </div>
       )}
     </div>

@@ -1,4 +1,5 @@
 /** Changes a setting in its place. A refusal stays beside the field until it is mended or discarded. */
+
 import { useSignal } from '@preact/signals'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { formatSetting, keysToConfirm, patchOf, refusalOf } from '../../../client/settings.ts'
@@ -8,6 +9,7 @@ import { decisionOf } from '../../../protocol/powerful-keys.ts'
 import type { ListedSetting } from '../../../protocol/setting-list.ts'
 import { Button } from '../../elements/button.tsx'
 import { showDialog } from '../../elements/dialog.tsx'
+import { submitBy } from '../../elements/form.ts'
 import { showOutcome } from '../../elements/toasts.ts'
 import { capitalized } from '../../text/sentences.ts'
 import { settingAddress } from '../addresses.ts'
@@ -58,10 +60,7 @@ export function SettingEditor({ placed, close }: SettingEditorProps) {
       class="setting-editor"
       autocomplete="off"
       onKeyDown={onKeyDown}
-      onSubmit={(event) => {
-        event.preventDefault()
-        void save()
-      }}
+      onSubmit={submitBy(save)}
     >
       {names.map((name) => (
         <SettingInput

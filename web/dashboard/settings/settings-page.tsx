@@ -1,9 +1,8 @@
 /** Every setting of the host, found by words, changed in its place, and the preferences of this browser. */
-import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { SETTING_LIST } from '../../../protocol/setting-list.ts'
 import { Button } from '../../elements/button.tsx'
-import { Segments } from '../../elements/field.tsx'
+import { Segments, type SegmentsProps } from '../../elements/field.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
 import { Empty, Skeleton } from '../../elements/placeholder.tsx'
 import { showError } from '../../elements/toasts.ts'
@@ -140,48 +139,41 @@ function BrowserSection() {
   return (
     <Section id="browser" title="This browser">
       <div class="card">
-        <Preference name="Theme" meaning="System follows the setting of your machine.">
-          <Segments
-            label="Theme"
-            value={theme}
-            choose={(chosen) => changePreferences({ theme: chosen })}
-            options={[
-              ['system', 'System'],
-              ['light', 'Light'],
-              ['dark', 'Dark'],
-            ]}
-          />
-        </Preference>
-        <Preference name="Density" meaning="How much stands on a page.">
-          <Segments
-            label="Density"
-            value={density}
-            choose={(chosen) => changePreferences({ density: chosen })}
-            options={[
-              ['compact', 'Compact'],
-              ['comfortable', 'Comfortable'],
-            ]}
-          />
-        </Preference>
-        <Preference name="Letter keys" meaning="Single letters act outside of text fields; ? lists them.">
-          <Segments
-            label="Letter keys"
-            value={letterKeys ? 'on' : 'off'}
-            choose={(chosen) => changePreferences({ letterKeys: chosen === 'on' })}
-            options={SWITCH}
-          />
-        </Preference>
+        <Preference
+          name="Theme"
+          meaning="System follows the setting of your machine."
+          value={theme}
+          choose={(chosen) => changePreferences({ theme: chosen })}
+          options={[
+            ['system', 'System'],
+            ['light', 'Light'],
+            ['dark', 'Dark'],
+          ]}
+        />
+        <Preference
+          name="Density"
+          meaning="How much stands on a page."
+          value={density}
+          choose={(chosen) => changePreferences({ density: chosen })}
+          options={[
+            ['compact', 'Compact'],
+            ['comfortable', 'Comfortable'],
+          ]}
+        />
+        <Preference
+          name="Letter keys"
+          meaning="Single letters act outside of text fields; ? lists them."
+          value={letterKeys ? 'on' : 'off'}
+          choose={(chosen) => changePreferences({ letterKeys: chosen === 'on' })}
+          options={SWITCH}
+        />
         <Preference
           name="Notifications"
           meaning="What needs you is told while this page is in the background and open."
-        >
-          <Segments
-            label="Notifications"
-            value={notifications ? 'on' : 'off'}
-            choose={(chosen) => void changeNotifications(chosen === 'on')}
-            options={SWITCH}
-          />
-        </Preference>
+          value={notifications ? 'on' : 'off'}
+          choose={(chosen) => void changeNotifications(chosen === 'on')}
+          options={SWITCH}
+        />
       </div>
     </Section>
   )
@@ -197,18 +189,19 @@ async function changeNotifications(areOn: boolean): Promise<void> {
   changePreferences({ notifications: areOn })
 }
 
-interface PreferenceProps {
+interface PreferenceProps<T extends string> extends Omit<SegmentsProps<T>, 'label'> {
   readonly name: string
   readonly meaning: string
-  readonly children: ComponentChildren
 }
 
-const Preference = ({ name, meaning, children }: PreferenceProps) => (
+const Preference = <T extends string>({ name, meaning, ...choice }: PreferenceProps<T>) => (
   <div class="setting">
     <div class="setting-about">
       <strong>{name}</strong>
       <p class="quiet">{meaning}</p>
     </div>
-    <div class="setting-value">{children}</div>
+    <div class="setting-value">
+      <Segments label={name} {...choice} />
+    </div>
   </div>
 )

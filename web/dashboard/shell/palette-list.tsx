@@ -3,6 +3,7 @@
  *
  * What is not valid now is listed only when its name is typed, with the reason, and cannot be started.
  */
+
 import { useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Ticket } from '../../../protocol/run.ts'
@@ -12,13 +13,13 @@ import { Keys } from '../../elements/key-help.tsx'
 import { showError } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
 import { runAddress, ticketAddress } from '../addresses.ts'
+import { pauseForTyping } from '../state/asked-list.ts'
 import { FOR_ROWS, host } from '../state/host.ts'
 import { runs } from '../state/records.ts'
 import { useRequest } from '../state/use-request.ts'
 import { matchWords } from './match-words.ts'
 
 const FOUND_MAX = 8
-const TYPING_MS = 150
 
 interface Found {
   readonly act: Act
@@ -166,16 +167,6 @@ async function findTickets(q: string, signal: AbortSignal): Promise<readonly Tic
   await pauseForTyping(signal)
   return host.listTickets({ ...FOR_ROWS, q, limit: FOUND_MAX }, { signal })
 }
-
-/** Waits for a person who types letter by letter. Rejects when a newer question has taken the place of this one. */
-const pauseForTyping = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, TYPING_MS)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      reject(signal.reason)
-    })
-  })
 
 /** Acts of the page first, places next; runs and tickets only for a typed text. */
 function findActs(acts: readonly Act[], wanted: string, tickets: readonly Ticket[]): readonly Found[] {

@@ -103,7 +103,7 @@ export const useListed = <Listed>(
   useComputed(() => (answer.value?.key === key.value ? answer.value : undefined))
 
 /** Waits for a person who types letter by letter. Rejects when a newer question has taken the place of this one. */
-const pauseForTyping = (signal: AbortSignal): Promise<void> =>
+export const pauseForTyping = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, TYPING_MS)
     signal.addEventListener('abort', () => {

@@ -4,10 +4,12 @@
  * Frames are applied once for each frame of the screen. A page that was asleep dials again, because its socket may be
  * dead without knowing it.
  */
+
 import { signal } from '@preact/signals'
 import { ChangesFeed } from '../../../client/dashboard-feed.ts'
 import type { ChangesFrame, DashboardFrame } from '../../../protocol/dashboard.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
+import { createFrameBatch } from '../../frame-batch.ts'
 import { connection, host } from './host.ts'
 import { applyFrames, attention, health, setAttention } from './records.ts'
 
@@ -42,7 +44,10 @@ let retry: ReturnType<typeof setTimeout> | undefined
 let lostAt: number | undefined
 const listeners = new Set<FrameListener<ChangesFrame>>()
 const subscriptions = new Map<string, number>()
-let waiting: ChangesFrame[] = []
+const batched = createFrameBatch<ChangesFrame>((frames) => {
+  applyFrames(frames)
+  for (const frame of frames) for (const listener of [...listeners]) listener(frame)
+})
 
 /** Receives the events of a run, and the answer to its subscription, until the returned function is called. */
 export function watchRun(runId: string, onFrame: FrameListener<DashboardFrame>): () => void {
@@ -97,7 +102,7 @@ export function startLive(): void {
   }, WATCH_MS)
   document.addEventListener('visibilitychange', () => {
     // A frame of the screen that these wait for would not come.
-    if (document.hidden) applyWaiting()
+    if (document.hidden) batched.flush()
     else void askAgain()
   })
   addEventListener('focus', askAgain)
@@ -108,7 +113,7 @@ function openFeed(): void {
   // A person may have asked for it during the pause.
   if (feed !== undefined) return
   feed = new ChangesFeed(connection, {
-    onFrame: receive,
+    onFrame: batched.receive,
     onLive,
     onLost: (reason) => {
       lostAt = Date.now()
@@ -171,22 +176,4 @@ async function askAgain(): Promise<void> {
 async function isSignedIn(): Promise<boolean | undefined> {
   const response = await fetch('/api/health').catch(() => undefined)
   return response && response.status !== UNAUTHORIZED
-}
-
-function receive(frame: ChangesFrame): void {
-  if (waiting.length === 0) afterPaint(applyWaiting)
-  waiting.push(frame)
-}
-
-/** A hidden page paints nothing, and still has to apply what comes. */
-function afterPaint(apply: () => void): void {
-  if (document.hidden) setTimeout(apply)
-  else requestAnimationFrame(apply)
-}
-
-function applyWaiting(): void {
-  const frames = waiting
-  waiting = []
-  applyFrames(frames)
-  for (const frame of frames) for (const listener of [...listeners]) listener(frame)
 }

@@ -9,25 +9,6 @@ import type { Run, RunStatus } from '../../../protocol/run.ts'
 import type { WorkerView } from '../../../protocol/worker.ts'
 import { dayOf } from '../../text/times.ts'
 
-export interface Totals {
-  /** Unfinished runs by status. */
-  readonly queued: number
-  readonly preparing: number
-  readonly running: number
-  readonly finalizing: number
-  /** Preparing, running or finalizing. */
-  readonly inProgress: number
-  /** Runs that ended on this local day. */
-  readonly completedToday: number
-  readonly failedToday: number
-  readonly cancelledToday: number
-  readonly finishedToday: number
-  readonly openPulls: number
-  readonly needsYou: number
-  readonly slots: number
-  readonly takenSlots: number
-}
-
 export interface TotalsSource {
   readonly runs: Iterable<Run>
   readonly workers: readonly WorkerView[]
@@ -36,7 +17,7 @@ export interface TotalsSource {
   readonly now: number
 }
 
-export function totalsOf({ runs, workers, attention, attentionMore = 0, now }: TotalsSource): Totals {
+export function totalsOf({ runs, workers, attention, attentionMore = 0, now }: TotalsSource) {
   const today = dayOf(new Date(now))
   const unfinished = new Map<RunStatus, number>()
   const ended = new Map<RunStatus, number>()
@@ -47,22 +28,18 @@ export function totalsOf({ runs, workers, attention, attentionMore = 0, now }: T
       count(ended, run.status)
     if (run.prState === 'open' || run.prState === 'draft') openPulls += 1
   }
-  const [preparing, running, finalizing] = IN_PROGRESS.map((status) => unfinished.get(status) ?? 0) as [
-    number,
-    number,
-    number,
-  ]
-  const [completedToday, failedToday, cancelledToday] = ENDED.map((status) => ended.get(status) ?? 0) as [
-    number,
-    number,
-    number,
-  ]
+  const of = (counts: ReadonlyMap<RunStatus, number>, status: RunStatus): number => counts.get(status) ?? 0
+  const [preparing, running] = [of(unfinished, 'preparing'), of(unfinished, 'running')]
+  const [finalizing, completedToday] = [of(unfinished, 'finalizing'), of(ended, 'completed')]
+  const [failedToday, cancelledToday] = [of(ended, 'failed'), of(ended, 'cancelled')]
   return {
-    queued: unfinished.get('queued') ?? 0,
+    queued: of(unfinished, 'queued'),
     preparing,
     running,
     finalizing,
+    /** Preparing, running or finalizing. */
     inProgress: preparing + running + finalizing,
+    // Runs that ended on this local day.
     completedToday,
     failedToday,
     cancelledToday,
@@ -73,9 +50,6 @@ export function totalsOf({ runs, workers, attention, attentionMore = 0, now }: T
     takenSlots: sum(workers, ({ activeRuns }) => activeRuns),
   }
 }
-
-const IN_PROGRESS = ['preparing', 'running', 'finalizing'] as const
-const ENDED = ['completed', 'failed', 'cancelled'] as const
 
 function count(counts: Map<RunStatus, number>, status: RunStatus): void {
   counts.set(status, (counts.get(status) ?? 0) + 1)

@@ -74,11 +74,7 @@ export function NoTickets() {
     return (
       <Empty
         title={`${trackerName(driver)} is not connected`}
-        button={
-          <a class="button" href="/connect#tracker">
-            Connect the tracker
-          </a>
-        }
+        link={{ to: '/connect#tracker', text: 'Connect the tracker' }}
       >
         {error ?? 'No ticket is read until it is.'}
       </Empty>
@@ -87,11 +83,7 @@ export function NoTickets() {
   return (
     <Empty
       title="No ticket is eligible"
-      button={
-        <a class="button" href={settingAddress('tracker.eligible.states')}>
-          Change which tickets are eligible
-        </a>
-      }
+      link={{ to: settingAddress('tracker.eligible.states'), text: 'Change which tickets are eligible' }}
     >
       {pollSentence(driver, tracker.value, now.value)} {rules !== undefined && eligibleSentence(rules)}
     </Empty>

@@ -1,9 +1,8 @@
 /** The page of a ticket: its text, what is between it and a worker, and its runs. */
+
 import { type ReadonlySignal, useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { productName } from '../../../client/agent-names.ts'
-import { HostRefusal } from '../../../client/errors.ts'
 import { explanationOf } from '../../../client/explanation.ts'
 import { changedNothing, UNCHANGED_WORDS } from '../../../protocol/changed-nothing.ts'
 import { formatMoney } from '../../../protocol/format.ts'
@@ -11,10 +10,11 @@ import type { Run, Ticket } from '../../../protocol/run.ts'
 import { situationOf } from '../../../protocol/ticket-filter.ts'
 import { useActs } from '../../elements/acts.ts'
 import { Button } from '../../elements/button.tsx'
+import { Fact } from '../../elements/fact.tsx'
 import { Glyph, glyphWord, Icon } from '../../elements/glyph.tsx'
 import { Moment, Span } from '../../elements/moments.tsx'
 import { PageHead, Section } from '../../elements/page-head.tsx'
-import { Empty, Failure, Skeleton } from '../../elements/placeholder.tsx'
+import { Failure, isNotFound, NotFound, Skeleton } from '../../elements/placeholder.tsx'
 import { showError, showOutcome } from '../../elements/toasts.ts'
 import { navigate } from '../../router.ts'
 import { countOf } from '../../text/amounts.ts'
@@ -32,8 +32,6 @@ import { runs, tracker } from '../state/records.ts'
 import { tickets } from '../state/tickets.ts'
 import { type Request, useRequest } from '../state/use-request.ts'
 import { PRIORITY_NAMES } from '../tracker-words.ts'
-
-const NOT_FOUND = 404
 
 export function TicketPage({ params: { id = '' } }: PageProps) {
   const known = tickets.value.get(id)
@@ -55,8 +53,7 @@ export function TicketPage({ params: { id = '' } }: PageProps) {
   const description = (answer?.ticket ?? answer?.run?.ticket)?.description
   if (ticket === undefined) {
     if (explained.error === undefined) return <Skeleton rows={6} />
-    if (explained.error instanceof HostRefusal && explained.error.status === NOT_FOUND)
-      return <NoTicket id={id} />
+    if (isNotFound(explained.error)) return <NoTicket id={id} />
     return <Failure error={explained.error} retry={explained.reload} />
   }
   return (
@@ -157,19 +154,13 @@ function TicketHead({ ticket, runs: own }: { readonly ticket: Ticket; readonly r
 }
 
 const NoTicket = ({ id }: { readonly id: string }) => (
-  <>
-    <PageHead title="No such ticket" />
-    <Empty
-      title={`No ticket is called ${id}`}
-      button={
-        <a class="button" href="/tickets">
-          Show the eligible tickets
-        </a>
-      }
-    >
-      It is neither among the {countOf(tracker.value.seen ?? 0, 'ticket')} of the last poll nor has it a run.
-    </Empty>
-  </>
+  <NotFound
+    noun="ticket"
+    title={`No ticket is called ${id}`}
+    link={{ to: '/tickets', text: 'Show the eligible tickets' }}
+  >
+    It is neither among the {countOf(tracker.value.seen ?? 0, 'ticket')} of the last poll nor has it a run.
+  </NotFound>
 )
 
 // ---- facts ---------------------------------------------------------------------------------------------------------
@@ -223,13 +214,6 @@ function TicketFacts({ ticket }: { readonly ticket: Ticket }) {
     </aside>
   )
 }
-
-const Fact = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div>
-    <dt>{name}</dt>
-    <dd>{children}</dd>
-  </div>
-)
 
 function Blocker({ id }: { readonly id: string }) {
   const ticket = useRequest(id, (signal) => host.explainTicket({ id }, { signal })).data?.ticket

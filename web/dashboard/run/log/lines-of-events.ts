@@ -1,12 +1,14 @@
 /**
  * Turns the events of a run into lines. A tool's outcome comes in a later event, and belongs to the line of its call.
  */
+
 import { readAgentMessage } from '../../../../client/agent-messages.ts'
 import type { IndexRange } from '../../../../client/run-log.ts'
 import { formatMoney } from '../../../../protocol/format.ts'
 import { formatBytes } from '../../../../protocol/format-bytes.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
 import { countOf } from '../../../text/amounts.ts'
+import { capitalized } from '../../../text/sentences.ts'
 import { cleanLine, plainText, splitLines } from './clean-text.ts'
 import type { LineKind, NewLine } from './log-lines.ts'
 import {
@@ -20,16 +22,6 @@ import {
 
 /** The parts of a tool's line stand in its text with a character between them that no cleaned line contains. */
 export const TOOL_SEPARATOR = '\u0001'
-
-const STATUS_WORDS: Readonly<Record<string, string>> = {
-  queued: 'Queued',
-  preparing: 'Preparing',
-  running: 'Running',
-  finalizing: 'Finalizing',
-  completed: 'Completed',
-  failed: 'Failed',
-  cancelled: 'Cancelled',
-}
 
 const END_WORDS = ['Completed', 'Failed', 'Cancelled']
 
@@ -75,14 +67,7 @@ export class EventReader {
       case 'status': {
         const where = event.worker === undefined ? '' : ` on ${event.worker}`
         const reason = event.reason === undefined ? '' : `${TOOL_SEPARATOR}${event.reason}`
-        return [
-          line(
-            event,
-            'phase',
-            `${STATUS_WORDS[event.to] ?? event.to}${where}${reason}`,
-            event.to === 'failed',
-          ),
-        ]
+        return [line(event, 'phase', `${capitalized(event.to)}${where}${reason}`, event.to === 'failed')]
       }
       case 'artifact':
         return [line(event, 'system', `Artifact ${event.name}, ${formatBytes(event.size)}`)]

@@ -4,6 +4,7 @@
  *
  * A line keeps its id while others come in front of it or go; ids count up from the oldest line to the newest.
  */
+import { bisect } from '../../../bisect.ts'
 
 export const LINE_KINDS = [
   'output',
@@ -144,16 +145,10 @@ export class LogLines {
   /** The id of a line of an event, or of the first line after it; undefined when the event is not here. */
   find(event: number, part = 0): number | undefined {
     if (this.count === 0 || event < (this.#events[0] ?? 0)) return undefined
-    let [low, high] = [0, this.count - 1]
     const isBefore = (at: number): boolean => {
       const found = this.#events[at] ?? 0
       return found < event || (found === event && (this.#parts[at] ?? 0) < part)
     }
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (isBefore(middle)) low = middle + 1
-      else high = middle
-    }
-    return this.#firstId + low
+    return this.#firstId + bisect(this.count - 1, isBefore)
   }
 }

@@ -5,8 +5,10 @@
  * Rows are kept as numbers beside the lines. New lines add rows at the end; all rows are made again only after a change
  * of filter or folding, or when lines come in front.
  */
+
 import type { IndexRange } from '../../../../client/run-log.ts'
 import type { RunEvent } from '../../../../protocol/run.ts'
+import { bisect } from '../../../bisect.ts'
 import { EventReader, isEnd } from './lines-of-events.ts'
 import { type LineKind, LogLines, type NewLine } from './log-lines.ts'
 import type { ToolOutcome } from './tool-words.ts'
@@ -155,12 +157,7 @@ export class LogModel {
 
   /** The row that shows the line, or the next one after it. */
   rowOf(id: number): number {
-    let [low, high] = [0, this.#rows.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#rows[middle] ?? 0) <= id) low = middle + 1
-      else high = middle
-    }
+    const low = bisect(this.#rows.length, (at) => (this.#rows[at] ?? 0) <= id)
     const row = Math.max(0, low - 1)
     // A hidden line has no row, unless a folded row stands for it.
     const isWithin =

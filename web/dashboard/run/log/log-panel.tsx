@@ -40,15 +40,11 @@ export function LogPanel({ runId, isRunning = false, knownError }: LogPanelProps
   })
   useQueryOfAddress(view)
   useLinesInAddress(view)
-  const { isRead, failure } = view.state.value
+  const { isRead } = view.state.value
   return (
     <section class={`card log${isRunning ? ' growing' : ''}`} role="log" aria-live="off" aria-label="Log">
       <LogBar view={view} searchId={searchId} isRunning={isRunning} />
-      {failure !== undefined && (
-        <p class="log-problem" role="alert">
-          The log could not be read: {failure}. Trying again.
-        </p>
-      )}
+      <LogProblem view={view} />
       <OlderLines view={view} />
       {isRead ? <LogRows view={view} isRunning={isRunning} knownError={knownError} /> : <Skeleton rows={8} />}
       <LogFoot view={view} isRunning={isRunning} />
@@ -99,6 +95,21 @@ function useLinesInAddress(view: LogView): void {
     return () => clearTimeout(timer)
   }, [chosen])
 }
+
+export function LogProblem({ view }: { readonly view: LogView }) {
+  const { failure } = view.state.value
+  return failure === undefined ? null : (
+    <p class="log-problem" role="alert">
+      The log could not be read: {failure}. Trying again.
+    </p>
+  )
+}
+
+export const WrapButton = ({ view }: { readonly view: LogView }) => (
+  <Button kind="plain-quiet" pressed={view.isWrapping.value} act={() => toggleWrapping(view)}>
+    Wrap
+  </Button>
+)
 
 function OlderLines({ view }: { readonly view: LogView }) {
   const { older, isReadingOlder, isRead } = view.state.value
@@ -227,9 +238,7 @@ function LogBar({ view, searchId, isRunning }: LogBarProps) {
         </Button>
       )}
       <span class="log-toggles">
-        <Button kind="plain-quiet" pressed={view.isWrapping.value} act={() => toggleWrapping(view)}>
-          Wrap
-        </Button>
+        <WrapButton view={view} />
         <Button kind="plain-quiet" pressed={model.isFolding} act={() => view.toggleFolding()}>
           Fold repeats
         </Button>

@@ -32,12 +32,7 @@ const VERBS: Readonly<Record<string, string>> = {
 /** Codex starts every command with a shell. */
 const SHELL = /^(?:\/\S*\/)?(?:bash|sh|zsh) -l?c (?:'([\s\S]*)'|"([\s\S]*)")$/
 
-export interface ToolWords {
-  readonly verb: string
-  readonly object: string
-}
-
-export function wordsOfCall({ tool, subject, input }: AgentCall): ToolWords {
+export function wordsOfCall({ tool, subject, input }: AgentCall) {
   const verb = VERBS[tool.toLowerCase()] ?? tool
   if (verb === 'Run') return { verb, object: subject.replace(SHELL, (_, single, double) => single ?? double) }
   if (verb !== 'Search') return { verb, object: subject }
